@@ -1,0 +1,160 @@
+//! The algorithms: pure rules that know no clock, no lock and no key.
+//!
+//! An algorithm answers one question, *when could `n` permits be had?*, about a
+//! state that somebody else keeps. Everything a caller can ask is derived from
+//! the answer, in one place. How threads share the state is a separate choice
+//! ([`Shared`](crate::Shared)): each algorithm names the best way for it, and
+//! [`Locked`] puts any algorithm behind a mutex with the same answers.
+//!
+//! A new algorithm is one new file here, a line in the list below, one in
+//! `lib.rs` and one in the list of `tests/common/mod.rs`, which runs it through
+//! the laws.
+
+mod all;
+mod constant;
+mod fixed_window;
+mod leaky_bucket;
+mod locked;
+mod sliding_window_log;
+mod token_bucket;
+
+pub use constant::{DenyAll, Unlimited};
+pub use fixed_window::FixedWindow;
+pub use leaky_bucket::LeakyBucket;
+pub use locked::Locked;
+pub use sliding_window_log::SlidingWindowLog;
+pub use token_bucket::TokenBucket;
+
+use crate::clock::Instant;
+use crate::rate::{Limit, Rate};
+use crate::shared::Shared;
+use core::fmt::Debug;
+
+/// A rate-limiting algorithm: parameters, and pure functions of a state.
+///
+/// A state is [`Default`] when it has never been used. The methods are called
+/// by a limiter, with a state that no other thread is changing.
+///
+/// # Laws
+///
+/// 1. `earliest` is never before `now`, and a call at exactly `earliest`
+///    succeeds if nobody took anything in between: the promised wait is enough,
+///    and one nanosecond less is not.
+/// 2. Once possible, possible at every later moment while nothing is taken.
+///    So the answer for several algorithms together is the latest of theirs.
+/// 3. From `fresh_at` on, a state cannot be told from `Default`. So forgetting
+///    it then is invisible.
+/// 4. Only `take`, `charge` and `refund` change a state: a refusal leaves no
+///    trace.
+/// 5. Time that steps back creates no permits, panics nowhere, and locks nobody
+///    out for longer than the step.
+/// 6. More than `capacity` permits in one call is its own answer, not a wait:
+///    the other methods are never asked for them.
+pub trait Algorithm: Clone + Debug + Send + Sync {
+    /// What is remembered between calls.
+    type State: Default + Debug + Send;
+
+    /// How threads share the state.
+    type Shared: Shared<Self>;
+
+    /// Begins to count at `now`. Called once, when a limiter is made.
+    fn start(&mut self, now: Instant);
+
+    /// The most permits one call may take.
+    fn capacity(&self) -> u32;
+
+    /// When `n` permits can be taken: `now`, or later if not yet.
+    /// `n` is from 1 to [`capacity`](Self::capacity).
+    fn earliest(&self, state: &Self::State, now: Instant, n: u32) -> Instant;
+
+    /// When the holder of `n` permits taken `now` may act; later than `now` for
+    /// an algorithm that queues.
+    #[inline]
+    fn departure(&self, state: &Self::State, now: Instant, n: u32) -> Instant {
+        let _ = (state, n);
+        now
+    }
+
+    /// Takes `n` permits, which [`earliest`](Self::earliest) has found
+    /// possible `now`.
+    fn take(&self, state: &mut Self::State, now: Instant, n: u32);
+
+    /// The most permits a call could take `now`.
+    fn remaining(&self, state: &Self::State, now: Instant) -> u32;
+
+    /// From when on the state is as good as never used; [`Instant::MAX`] for
+    /// never.
+    fn fresh_at(&self, state: &Self::State) -> Instant;
+
+    /// Books up to `n` permits whether or not they are there, and returns how
+    /// many it has booked.
+    fn charge(&self, state: &mut Self::State, now: Instant, n: u32) -> u32;
+
+    /// Something that changes with every permit taken, to know a grant by.
+    fn receipt(&self, state: &Self::State) -> u64;
+
+    /// Gives back up to `n` of the permits of the grant after which
+    /// [`receipt`](Self::receipt) was `receipt`, and returns how many.
+    fn refund(&self, state: &mut Self::State, now: Instant, receipt: u64, n: u32) -> u32;
+
+    /// What a caller is told beside the decision, `refused` being the permits
+    /// that could not be had. Only an algorithm made of several overrides it.
+    #[inline]
+    fn report(&self, state: &Self::State, now: Instant, refused: Option<u32>) -> Report {
+        let _ = refused;
+        Report {
+            limit: self.capacity(),
+            remaining: self.remaining(state, now),
+            reset_at: self.fresh_at(state),
+            index: 0,
+        }
+    }
+}
+
+/// The numbers that go with a decision; see [`Algorithm::report`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Report {
+    /// The most permits one call may take.
+    pub limit: u32,
+    /// The permits left.
+    pub remaining: u32,
+    /// When the state is as good as never used, or its window ends.
+    pub reset_at: Instant,
+    /// The position of the limit that the numbers describe, among several.
+    pub index: usize,
+}
+
+/// What a limiter can be made of: an algorithm, or a [`Limit`] or [`Rate`] as
+/// short for the [`TokenBucket`] of it.
+pub trait IntoAlgorithm {
+    /// The algorithm it becomes.
+    type Algorithm: Algorithm;
+
+    /// Becomes it.
+    fn into_algorithm(self) -> Self::Algorithm;
+}
+
+impl<A: Algorithm> IntoAlgorithm for A {
+    type Algorithm = A;
+
+    fn into_algorithm(self) -> A {
+        self
+    }
+}
+
+impl IntoAlgorithm for Limit {
+    type Algorithm = TokenBucket;
+
+    fn into_algorithm(self) -> TokenBucket {
+        self.into()
+    }
+}
+
+impl IntoAlgorithm for Rate {
+    type Algorithm = TokenBucket;
+
+    fn into_algorithm(self) -> TokenBucket {
+        self.into()
+    }
+}

@@ -1,0 +1,104 @@
+//! Several limits on one caller: a tuple of algorithms is an algorithm.
+//!
+//! ```
+//! use tollgate::{ManualClock, RateLimiter, TokenBucket, limit};
+//!
+//! let both = (TokenBucket::new(limit!("10/s")), TokenBucket::new(limit!("1000/h")));
+//! let limiter = RateLimiter::with_clock(both, ManualClock::new());
+//! assert!(limiter.try_acquire_n(10).is_granted());
+//! assert_eq!(limiter.try_acquire().index(), 0); // the first of them refuses
+//! ```
+//!
+//! All are decided and taken together under one lock, all or nothing. A refusal
+//! carries the longest wait and names the limit that asks for it; a grant
+//! describes the limit with the least left.
+
+use super::{Algorithm, Report};
+use crate::clock::Instant;
+use crate::shared::MutexState;
+
+macro_rules! all {
+    ($($part:ident $at:tt),+) => {
+        impl<$($part: Algorithm),+> Algorithm for ($($part,)+) {
+            type State = ($($part::State,)+);
+            type Shared = MutexState<Self::State>;
+
+            fn start(&mut self, now: Instant) {
+                $(self.$at.start(now);)+
+            }
+
+            /// The most that all of them allow.
+            fn capacity(&self) -> u32 {
+                u32::MAX$(.min(self.$at.capacity()))+
+            }
+
+            /// Once possible, possible from then on: so the latest will do.
+            fn earliest(&self, state: &Self::State, now: Instant, n: u32) -> Instant {
+                now$(.max(self.$at.earliest(&state.$at, now, n)))+
+            }
+
+            fn departure(&self, state: &Self::State, now: Instant, n: u32) -> Instant {
+                now$(.max(self.$at.departure(&state.$at, now, n)))+
+            }
+
+            fn take(&self, state: &mut Self::State, now: Instant, n: u32) {
+                $(self.$at.take(&mut state.$at, now, n);)+
+            }
+
+            fn remaining(&self, state: &Self::State, now: Instant) -> u32 {
+                u32::MAX$(.min(self.$at.remaining(&state.$at, now)))+
+            }
+
+            fn fresh_at(&self, state: &Self::State) -> Instant {
+                Instant::ZERO$(.max(self.$at.fresh_at(&state.$at)))+
+            }
+
+            /// Each books what it can.
+            fn charge(&self, state: &mut Self::State, now: Instant, n: u32) -> u32 {
+                0$(.max(self.$at.charge(&mut state.$at, now, n)))+
+            }
+
+            /// Every take moves every part's receipt up, so their sum moves too.
+            fn receipt(&self, state: &Self::State) -> u64 {
+                0u64$(.wrapping_add(self.$at.receipt(&state.$at)))+
+            }
+
+            /// Each gives back what it can, if nothing was taken since.
+            fn refund(&self, state: &mut Self::State, now: Instant, receipt: u64, n: u32) -> u32 {
+                if receipt != self.receipt(state) {
+                    return 0;
+                }
+                0$(.max({
+                    let own = self.$at.receipt(&state.$at);
+                    self.$at.refund(&mut state.$at, now, own, n)
+                }))+
+            }
+
+            fn report(&self, state: &Self::State, now: Instant, refused: Option<u32>) -> Report {
+                let parts = [$({
+                    let report = self.$at.report(&state.$at, now, refused);
+                    let wait = refused.map(|n| match n > self.$at.capacity() {
+                        true => Instant::MAX,
+                        false => self.$at.earliest(&state.$at, now, n),
+                    });
+                    (wait, Report { index: $at, ..report })
+                }),+];
+                let [mut chosen, others @ ..] = parts;
+                for other in others {
+                    let closer = match refused {
+                        Some(_) => other.0 > chosen.0,
+                        None => other.1.remaining < chosen.1.remaining,
+                    };
+                    if closer {
+                        chosen = other;
+                    }
+                }
+                chosen.1
+            }
+        }
+    };
+}
+
+all!(A 0, B 1);
+all!(A 0, B 1, C 2);
+all!(A 0, B 1, C 2, D 3);

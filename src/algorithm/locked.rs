@@ -1,0 +1,77 @@
+use super::{Algorithm, Report};
+use crate::clock::Instant;
+use crate::shared::MutexState;
+
+/// Any algorithm behind a mutex: the same rule, so the same answers.
+///
+/// The lock-free default decides in one word; this one holds a short lock
+/// (`parking_lot`) around the decision, never around a clock, a wait or code of
+/// yours. It costs more alone, holds up everybody when its holder is preempted,
+/// and can be faster when many threads hammer one limiter, since the losers of
+/// a lock sleep where the losers of a compare-exchange try again.
+///
+/// ```
+/// use tollgate::{Locked, RateLimiter, TokenBucket, limit};
+///
+/// let limiter = RateLimiter::new(Locked(TokenBucket::new(limit!("10/s"))));
+/// assert!(limiter.try_acquire().is_granted());
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Locked<A>(pub A);
+
+impl<A: Algorithm> Algorithm for Locked<A> {
+    type State = A::State;
+    type Shared = MutexState<A::State>;
+
+    fn start(&mut self, now: Instant) {
+        self.0.start(now);
+    }
+
+    #[inline]
+    fn capacity(&self) -> u32 {
+        self.0.capacity()
+    }
+
+    #[inline]
+    fn earliest(&self, state: &A::State, now: Instant, n: u32) -> Instant {
+        self.0.earliest(state, now, n)
+    }
+
+    #[inline]
+    fn departure(&self, state: &A::State, now: Instant, n: u32) -> Instant {
+        self.0.departure(state, now, n)
+    }
+
+    #[inline]
+    fn take(&self, state: &mut A::State, now: Instant, n: u32) {
+        self.0.take(state, now, n);
+    }
+
+    #[inline]
+    fn remaining(&self, state: &A::State, now: Instant) -> u32 {
+        self.0.remaining(state, now)
+    }
+
+    #[inline]
+    fn fresh_at(&self, state: &A::State) -> Instant {
+        self.0.fresh_at(state)
+    }
+
+    fn charge(&self, state: &mut A::State, now: Instant, n: u32) -> u32 {
+        self.0.charge(state, now, n)
+    }
+
+    #[inline]
+    fn receipt(&self, state: &A::State) -> u64 {
+        self.0.receipt(state)
+    }
+
+    fn refund(&self, state: &mut A::State, now: Instant, receipt: u64, n: u32) -> u32 {
+        self.0.refund(state, now, receipt, n)
+    }
+
+    #[inline]
+    fn report(&self, state: &A::State, now: Instant, refused: Option<u32>) -> Report {
+        self.0.report(state, now, refused)
+    }
+}

@@ -1,0 +1,216 @@
+use super::Algorithm;
+use crate::clock::Instant;
+use crate::rate::Rate;
+use crate::shared::MutexState;
+use std::collections::VecDeque;
+
+/// Sliding-window log: at most `count` permits in *any* span of one period.
+///
+/// ```text
+/// window ending now   [---------------)      a grant counts for exactly one
+/// limit 3     #  #     #     #x x  #         period and then comes back
+///             +------------------------- s
+/// ```
+///
+/// * **Guarantee:** exact. In no half-open span of one period are there more
+///   than `count` permits, wherever it begins.
+/// * **State:** the times of the grants in the window: 16 bytes for each moment
+///   that granted, never more entries than `count`, none for a caller who is
+///   away; 64 bytes beside that.
+/// * **Cost:** constant time, amortised; a look at what is left, and a refusal
+///   of several permits, take a binary search. Behind a mutex.
+/// * **Weakness:** memory, and a caller who spends all at once waits out the
+///   whole period.
+///
+/// A call's time is the later of its clock reading and the newest grant's time,
+/// so that a thread which read the clock before another and decides after it
+/// finds the log sorted and the bound kept.
+///
+/// [`charge`](crate::RateLimiter::charge) fills the window up to its limit.
+/// [`refund`](crate::RateLimiter::refund) undoes the newest grant, until someone
+/// else has taken.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{ManualClock, RateLimiter, SlidingWindowLog, rate};
+///
+/// let clock = ManualClock::new();
+/// let log = SlidingWindowLog::new(rate!("2/min"));
+/// let limiter = RateLimiter::with_clock(log, clock.clone());
+/// assert!(limiter.try_acquire().is_granted());
+/// clock.advance(Duration::from_secs(10));
+/// assert!(limiter.try_acquire().is_granted());
+/// clock.advance(Duration::from_secs(10));
+/// assert_eq!(limiter.try_acquire().retry_after(), Some(Duration::from_secs(40)));
+/// ```
+#[derive(Clone, Debug)]
+pub struct SlidingWindowLog {
+    rate: Rate,
+}
+
+impl SlidingWindowLog {
+    /// `rate.count()` permits in any span of `rate.period()`.
+    #[must_use]
+    pub const fn new(rate: Rate) -> Self {
+        Self { rate }
+    }
+
+    /// Permits and length of the window.
+    #[must_use]
+    pub const fn rate(&self) -> Rate {
+        self.rate
+    }
+}
+
+impl From<Rate> for SlidingWindowLog {
+    fn from(rate: Rate) -> Self {
+        Self::new(rate)
+    }
+}
+
+/// The grants that may still count, oldest first.
+#[derive(Debug, Default)]
+pub struct GrantLog {
+    runs: VecDeque<Run>,
+    /// Permits granted before the first run.
+    before: u64,
+    /// The latest time at which anything was granted. It outlives a refund:
+    /// what had come back by then has been dropped.
+    newest: Instant,
+}
+
+/// The permits granted at one moment. Running totals make a count of any
+/// stretch a subtraction.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    at: Instant,
+    /// Permits granted up to and with this run.
+    total: u64,
+}
+
+impl GrantLog {
+    fn total(&self) -> u64 {
+        self.runs.back().map_or(self.before, |run| run.total)
+    }
+
+    /// The grant time of a call that reads `now`.
+    fn time(&self, now: Instant) -> Instant {
+        now.max(self.newest)
+    }
+}
+
+impl SlidingWindowLog {
+    /// When a permit granted `at` comes back.
+    fn back_at(&self, at: Instant) -> Instant {
+        at.after_nanos(self.rate.period_nanos().get())
+    }
+
+    fn count(&self) -> u64 {
+        u64::from(self.rate.count().get())
+    }
+
+    /// How many of the granted permits are back `at` a time.
+    fn back(&self, log: &GrantLog, at: Instant) -> u64 {
+        match log.runs.front() {
+            Some(oldest) if self.back_at(oldest.at) <= at => {
+                let back = log.runs.partition_point(|run| self.back_at(run.at) <= at);
+                log.runs[back - 1].total
+            }
+            _ => log.before,
+        }
+    }
+
+    fn left(&self, log: &GrantLog, at: Instant) -> u64 {
+        self.count() - (log.total() - self.back(log, at))
+    }
+
+    fn forget_until(&self, log: &mut GrantLog, at: Instant) {
+        while let Some(oldest) = log.runs.front()
+            && self.back_at(oldest.at) <= at
+        {
+            log.before = oldest.total;
+            log.runs.pop_front();
+        }
+        // Memory follows use: a burst long ago keeps no buffer.
+        let (len, capacity) = (log.runs.len(), log.runs.capacity());
+        if capacity > 16 && len < capacity / 4 {
+            log.runs.shrink_to(2 * len);
+        }
+    }
+}
+
+impl Algorithm for SlidingWindowLog {
+    type State = GrantLog;
+    type Shared = MutexState<GrantLog>;
+
+    /// A log counts from each grant, not from a start.
+    fn start(&mut self, _: Instant) {}
+
+    fn capacity(&self) -> u32 {
+        self.rate.count().get()
+    }
+
+    fn earliest(&self, log: &GrantLog, now: Instant, n: u32) -> Instant {
+        // All permits but the last `count` must be back, this call's included.
+        let Some(total) = log.total().checked_add(n.into()) else {
+            return Instant::MAX; // as at the horizon of the other algorithms
+        };
+        let needed = total.saturating_sub(self.count());
+        if needed <= log.before {
+            return now;
+        }
+        let last = match log.runs.front() {
+            Some(oldest) if oldest.total >= needed => oldest,
+            _ => match log.runs.get(log.runs.partition_point(|run| run.total < needed)) {
+                Some(run) => run,
+                None => return now,
+            },
+        };
+        let back_at = self.back_at(last.at);
+        if back_at <= log.time(now) { now } else { back_at }
+    }
+
+    fn take(&self, log: &mut GrantLog, now: Instant, n: u32) {
+        let at = log.time(now);
+        self.forget_until(log, at);
+        let total = log.total().saturating_add(n.into());
+        match log.runs.back_mut() {
+            Some(run) if run.at == at => run.total = total,
+            _ => log.runs.push_back(Run { at, total }),
+        }
+        log.newest = at;
+    }
+
+    fn remaining(&self, log: &GrantLog, now: Instant) -> u32 {
+        self.left(log, log.time(now)) as u32
+    }
+
+    fn fresh_at(&self, log: &GrantLog) -> Instant {
+        log.runs.back().map_or(log.newest, |run| self.back_at(run.at))
+    }
+
+    fn charge(&self, log: &mut GrantLog, now: Instant, n: u32) -> u32 {
+        let booked = n.min(self.remaining(log, now));
+        if booked > 0 {
+            self.take(log, now, booked);
+        }
+        booked
+    }
+
+    fn receipt(&self, log: &GrantLog) -> u64 {
+        log.total()
+    }
+
+    fn refund(&self, log: &mut GrantLog, now: Instant, receipt: u64, n: u32) -> u32 {
+        let (total, now) = (log.total(), log.time(now));
+        let Some(Run { at, .. }) = log.runs.pop_back() else {
+            return 0;
+        };
+        let own = total - log.total();
+        let given = if total == receipt && self.back_at(at) > now { own.min(n.into()) } else { 0 };
+        if given < own {
+            log.runs.push_back(Run { at, total: total - given });
+        }
+        given as u32
+    }
+}

@@ -1,0 +1,103 @@
+//! Exact in-process rate limiters.
+//!
+//! Four algorithms, each lock-free and behind a mutex, for one caller or per
+//! key, on a clock that a test can move. Every decision is integer arithmetic:
+//! exact for common rates, within a nanosecond for all others, without drift.
+//!
+//! # For a service: one line
+//!
+//! ```
+//! use tollgate::{RateLimiter, limit};
+//!
+//! let limiter = RateLimiter::new(limit!("100/s burst 20"));
+//!
+//! let decision = limiter.try_acquire();
+//! if decision.is_denied() {
+//!     println!("429, retry after {:?} s", decision.retry_after_secs());
+//! }
+//! ```
+//!
+//! # For a library: tests without sleeping
+//!
+//! ```
+//! use std::time::Duration;
+//! use tollgate::{Clock, ManualClock, RateLimiter, TokenBucket, limit};
+//!
+//! struct Mailer<C> {
+//!     limiter: RateLimiter<TokenBucket, C>,
+//! }
+//!
+//! impl<C: Clock> Mailer<C> {
+//!     fn may_send(&self) -> bool {
+//!         self.limiter.try_acquire().is_granted()
+//!     }
+//! }
+//!
+//! let clock = ManualClock::new();
+//! let limiter = RateLimiter::with_clock(limit!("1/min"), clock.clone());
+//! let mailer = Mailer { limiter };
+//! assert!(mailer.may_send());
+//! assert!(!mailer.may_send());
+//! clock.advance(Duration::from_secs(60));
+//! assert!(mailer.may_send());
+//! ```
+//!
+//! # For a choice: which algorithm?
+//!
+//! | algorithm | never more than | for | beware |
+//! |---|---|---|---|
+//! | [`TokenBucket`] | `burst + rate * d` in any span `d` | most things | up to twice the count in the first period |
+//! | [`LeakyBucket`] | one per interval | a steady flow to something fragile | callers wait |
+//! | [`FixedWindow`] | `count` per window | quotas by the calendar | twice the count across an edge |
+//! | [`SlidingWindowLog`] | `count` in any period | hard caps | memory for each grant in the period |
+//!
+//! Several at once are a tuple of them: `(TokenBucket, FixedWindow)`. [`Locked`]
+//! puts any of them behind a mutex. [`Unlimited`] and [`DenyAll`] are named, so
+//! that no number has to mean them.
+//!
+//! # Map of the crate
+//!
+//! ```text
+//!   RateLimiter     KeyedRateLimiter       a clock reading, a key's state
+//!            \         /
+//!             Decision                     what the caller is told, decided once
+//!                |
+//!             Shared                       how threads share a state: a word, a mutex
+//!                |
+//!            Algorithm                     pure: when could n permits be had?
+//!                |
+//!   Rate, Limit      Clock, Instant        numbers and time
+//! ```
+//!
+//! Arrows point down: an algorithm knows no clock, lock or key.
+//!
+//! # Features
+//!
+//! `serde`: [`Rate`] and [`Limit`] as text in any format. None is on by default.
+
+mod algorithm;
+mod clock;
+mod decision;
+mod error;
+mod keyed;
+mod limiter;
+mod meter;
+mod rate;
+mod shared;
+mod supply;
+mod sync;
+mod text;
+
+pub use algorithm::{
+    Algorithm, DenyAll, FixedWindow, IntoAlgorithm, LeakyBucket, Locked, Report, SlidingWindowLog,
+    TokenBucket, Unlimited,
+};
+pub use clock::{
+    Clamped, Clock, CoarseClock, Instant, ManualClock, MonotonicClock, StdClock, WallClock,
+};
+pub use decision::{Decision, Denied};
+pub use error::ConfigError;
+pub use keyed::KeyedRateLimiter;
+pub use limiter::{At, RateLimiter};
+pub use rate::{HORIZON, Limit, Rate};
+pub use shared::{AtomicState, MutexState, NoState, Shared};
