@@ -121,8 +121,9 @@ impl Decision {
     }
 
     /// Which of several limits the numbers describe, by its position in the
-    /// tuple: for a denial the one with the longest wait, for a grant the one
-    /// with the least left. Zero for a single limit.
+    /// tuple: for a denial the one with the longest wait, and of several such
+    /// the one with the smallest limit; for a grant the one with the least left.
+    /// Zero for a single limit.
     #[must_use]
     #[inline]
     pub fn index(&self) -> usize {

@@ -101,3 +101,8 @@ pub use keyed::KeyedRateLimiter;
 pub use limiter::{At, RateLimiter};
 pub use rate::{HORIZON, Limit, Rate};
 pub use shared::{AtomicState, MutexState, NoState, Shared};
+
+/// The README's examples, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

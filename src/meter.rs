@@ -19,11 +19,14 @@ pub(crate) struct Meter<S> {
     pub(crate) supply: S,
     capacity: u64,
     cost: NonZeroU64,
+    /// `(capacity - 1) * cost`: how far above the supply a mark may lie for one
+    /// more permit. It fits, see [`supply`](crate::supply#range).
+    reach: u64,
 }
 
 impl<S: Supply> Meter<S> {
     pub(crate) const fn new(supply: S, capacity: u64, cost: NonZeroU64) -> Self {
-        Self { supply, capacity, cost }
+        Self { supply, capacity, cost, reach: (capacity - 1) * cost.get() }
     }
 
     pub(crate) fn start(&mut self, now: Instant) {
@@ -39,8 +42,8 @@ impl<S: Supply> Meter<S> {
     /// The supply at which `n` more permits are covered.
     #[inline]
     fn needed(&self, mark: u64, n: u32) -> u64 {
-        let spare = self.capacity.saturating_sub(u64::from(n));
-        mark.saturating_sub(spare.saturating_mul(self.cost.get()))
+        let others = u64::from(n.saturating_sub(1)).saturating_mul(self.cost.get());
+        mark.saturating_sub(self.reach.saturating_sub(others))
     }
 
     #[inline]
@@ -50,8 +53,10 @@ impl<S: Supply> Meter<S> {
             return now;
         }
         let when = self.supply.when(needed);
-        // Beyond the horizon the line no longer rises to meet the mark.
-        if when > now { when } else { Instant::MAX }
+        // After its end the line no longer rises to meet the mark. That `when` is
+        // not past is true, but the compiler needs to be told to leave out its
+        // calculation where only the verdict is asked for.
+        if when > now && when <= self.supply.end() { when } else { Instant::MAX }
     }
 
     #[inline]
@@ -81,19 +86,22 @@ impl<S: Supply> Meter<S> {
     #[inline]
     pub(crate) fn fresh_at(&self, mark: u64) -> Instant {
         let fresh = self.supply.when(mark);
-        if fresh <= self.supply.horizon() { fresh } else { Instant::MAX }
+        if fresh <= self.supply.end() { fresh } else { Instant::MAX }
     }
 
-    /// Books up to `n` permits, as many as keep the debt within `debt`.
+    /// Books up to `n` permits, as many as keep the debt within `debt` and the
+    /// mark on the axis; what is there can always be booked.
     pub(crate) fn charge(&self, mark: &mut u64, now: Instant, n: u32, debt: u32) -> u32 {
         let supply = self.supply.at(now);
         let base = (*mark).max(supply);
         let most = self.cost.get().saturating_mul(self.capacity + u64::from(debt));
         let room = supply.saturating_add(most).saturating_sub(base) / self.cost;
         // The smaller of the two fits where `n` did.
-        let booked = room.min(u64::from(n));
-        *mark = base + booked * self.cost.get();
-        booked as u32
+        let booked = room.max(self.remaining(*mark, now).into()).min(n.into()) as u32;
+        if booked > 0 {
+            self.take(mark, now, booked);
+        }
+        booked
     }
 
     /// Undoes up to `n` permits of the grant that left the mark at `receipt`,
@@ -107,7 +115,8 @@ impl<S: Supply> Meter<S> {
         let cost = self.cost.get().saturating_mul(u64::from(n));
         let floor = self.supply.at(now).min(*mark);
         let lowered = mark.saturating_sub(cost).max(floor);
-        let given = (*mark - lowered) / self.cost;
+        // A part of a permit may be the one that was missing.
+        let given = (*mark - lowered).div_ceil(self.cost.get());
         *mark = lowered;
         given as u32
     }

@@ -4,11 +4,13 @@ use crate::error::ConfigError;
 use core::num::{NonZeroU32, NonZeroU64};
 use core::time::Duration;
 
-/// How long a limiter counts, from its creation: ten years (of 365.25 days).
+/// How long a limiter counts at least, from its creation: ten years (of 365.25
+/// days).
 ///
-/// The state of a limiter is 64 bits wide and never wraps. A limiter that is
-/// still running after this time fails closed: it hands out what it still
-/// holds, gets no new supply, and refuses from then on.
+/// The state of a limiter is 64 bits wide and never wraps. For a rate of which
+/// the interval is a whole number of nanoseconds that is enough for 584 years,
+/// for others for less, down to this. A limiter that is still running then fails
+/// closed: it hands out what it still holds, gets no new supply, and refuses.
 pub const HORIZON: Duration = Duration::from_nanos(HORIZON_NANOS);
 
 pub(crate) const HORIZON_NANOS: u64 = 315_576_000 * NANOS_PER_SECOND;
@@ -25,11 +27,11 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 /// Reduce `period / count` to `p / q` nanoseconds per permit. If `q` is at most
 /// 58, as it is wherever the interval is a whole number of nanoseconds and for
 /// 3/s, 7/min, 29/s or 700,000,000/s, a bucket decides exactly as rational
-/// arithmetic would, on every nanosecond. For all other rates it decides at
-/// most one nanosecond late or a fraction of a nanosecond early, with no drift:
-/// in any span of `d` it grants at most `burst + rate * (d + 1 ns)`. Supply is
-/// rounded down and waits are rounded up; a full bucket always holds exactly
-/// its burst. Only where a full bucket would take centuries to fill is the unit
+/// arithmetic would, on every nanosecond. For all other rates it decides a
+/// fraction of a nanosecond early or, rarely, one nanosecond late, with no
+/// drift: in any span of `d` it grants at most `burst + rate * (d + 1 ns)`.
+/// Supply is rounded down and waits are rounded up; a full bucket always holds
+/// exactly its burst, and a whole period brings exactly its count. Only where a full bucket would take centuries to fill is the unit
 /// coarser: 20 us for a burst of `u32::MAX` at one per day, and four seconds
 /// for one per 584 years.
 ///

@@ -146,12 +146,12 @@ impl<'a> Reader<'a> {
             Ok(read) => read,
             Err(error) => return Err(error),
         };
-        if rest.at_end() {
-            return Err(ConfigError::Malformed("period"));
-        }
         let Some(rest) = rest.word("/") else {
-            return Err(ConfigError::Malformed("count"));
+            return Err(ConfigError::Malformed(if rest.at_end() { "period" } else { "count" }));
         };
+        if count == 0 {
+            return Err(ConfigError::Zero("count"));
+        }
         let (many, rest) = match rest.number("period") {
             Ok(read) => read,
             Err(ConfigError::Malformed(_)) => (1, rest),

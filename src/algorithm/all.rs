@@ -28,42 +28,51 @@ macro_rules! all {
             }
 
             /// The most that all of them allow.
+            #[inline]
             fn capacity(&self) -> u32 {
                 u32::MAX$(.min(self.$at.capacity()))+
             }
 
             /// Once possible, possible from then on: so the latest will do.
+            #[inline]
             fn earliest(&self, state: &Self::State, now: Instant, n: u32) -> Instant {
                 now$(.max(self.$at.earliest(&state.$at, now, n)))+
             }
 
+            #[inline]
             fn departure(&self, state: &Self::State, now: Instant, n: u32) -> Instant {
                 now$(.max(self.$at.departure(&state.$at, now, n)))+
             }
 
+            #[inline]
             fn take(&self, state: &mut Self::State, now: Instant, n: u32) {
                 $(self.$at.take(&mut state.$at, now, n);)+
             }
 
+            #[inline]
             fn remaining(&self, state: &Self::State, now: Instant) -> u32 {
                 u32::MAX$(.min(self.$at.remaining(&state.$at, now)))+
             }
 
+            #[inline]
             fn fresh_at(&self, state: &Self::State) -> Instant {
                 Instant::ZERO$(.max(self.$at.fresh_at(&state.$at)))+
             }
 
             /// Each books what it can.
+            #[inline]
             fn charge(&self, state: &mut Self::State, now: Instant, n: u32) -> u32 {
                 0$(.max(self.$at.charge(&mut state.$at, now, n)))+
             }
 
             /// Every take moves every part's receipt up, so their sum moves too.
+            #[inline]
             fn receipt(&self, state: &Self::State) -> u64 {
                 0u64$(.wrapping_add(self.$at.receipt(&state.$at)))+
             }
 
             /// Each gives back what it can, if nothing was taken since.
+            #[inline]
             fn refund(&self, state: &mut Self::State, now: Instant, receipt: u64, n: u32) -> u32 {
                 if receipt != self.receipt(state) {
                     return 0;
@@ -74,6 +83,7 @@ macro_rules! all {
                 }))+
             }
 
+            #[inline]
             fn report(&self, state: &Self::State, now: Instant, refused: Option<u32>) -> Report {
                 let parts = [$({
                     let report = self.$at.report(&state.$at, now, refused);
@@ -85,11 +95,13 @@ macro_rules! all {
                 }),+];
                 let [mut chosen, others @ ..] = parts;
                 for other in others {
-                    let closer = match refused {
+                    let rather = match refused {
+                        // Of several that never allow it, the strictest.
+                        Some(_) if other.0 == chosen.0 => other.1.limit < chosen.1.limit,
                         Some(_) => other.0 > chosen.0,
                         None => other.1.remaining < chosen.1.remaining,
                     };
-                    if closer {
+                    if rather {
                         chosen = other;
                     }
                 }

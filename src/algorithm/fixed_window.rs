@@ -2,7 +2,7 @@ use super::{Algorithm, Report};
 use crate::clock::{Instant, nanos};
 use crate::meter::{Meter, on_one_word};
 use crate::rate::Rate;
-use crate::supply::Steps;
+use crate::supply::{Steps, Supply};
 use core::num::NonZeroU64;
 use core::time::Duration;
 
@@ -94,16 +94,18 @@ impl Algorithm for FixedWindow {
 
     /// A mark within window `w` is `w * count` and the permits taken in it, so
     /// the mark before tells the window, even of a full one.
-    fn refund(&self, mark: &mut u64, _: Instant, receipt: u64, n: u32) -> u32 {
+    fn refund(&self, mark: &mut u64, now: Instant, receipt: u64, n: u32) -> u32 {
         let count = u64::from(self.rate.count().get());
-        let window = |mark: u64| mark.checked_sub(1).map(|last| last / count);
-        match window(*mark) {
-            Some(current) if window(receipt) == Some(current) => {
-                let given = (*mark - current * count).min(u64::from(n));
+        let start = |mark: u64| mark.checked_sub(1).map(|last| last / count * count);
+        match start(*mark) {
+            Some(current)
+                if start(receipt) == Some(current) && self.meter.supply.at(now) <= current =>
+            {
+                let given = (*mark - current).min(n.into());
                 *mark -= given;
                 given as u32
             }
-            _ => 0,
+            _ => 0, // the window has ended
         }
     }
 
@@ -112,7 +114,7 @@ impl Algorithm for FixedWindow {
         Report {
             limit: self.capacity(),
             remaining: self.remaining(mark, now),
-            reset_at: self.meter.supply.end(now).max(self.fresh_at(mark)),
+            reset_at: self.meter.supply.next_edge(now).max(self.fresh_at(mark)),
             index: 0,
         }
     }

@@ -31,7 +31,8 @@ use crate::supply::Flow;
 /// [`without_delay`](Self::without_delay) of the queue or more.
 ///
 /// [`refund`](crate::RateLimiter::refund) gives a place back while nobody has
-/// queued behind it: a departure once promised stands.
+/// queued behind it: a departure once promised stands. So does that of a grant
+/// of which only some permits are given back; the next one may leave beside it.
 ///
 /// Source: the leaky bucket as a queue of RFC 3290, appendix A; departures
 /// `d[k] = max(arrival, d[k-1] + interval)`.

@@ -89,11 +89,13 @@ struct Run {
 }
 
 impl GrantLog {
+    #[inline]
     fn total(&self) -> u64 {
         self.runs.back().map_or(self.before, |run| run.total)
     }
 
     /// The grant time of a call that reads `now`.
+    #[inline]
     fn time(&self, now: Instant) -> Instant {
         now.max(self.newest)
     }
@@ -101,15 +103,18 @@ impl GrantLog {
 
 impl SlidingWindowLog {
     /// When a permit granted `at` comes back.
+    #[inline]
     fn back_at(&self, at: Instant) -> Instant {
         at.after_nanos(self.rate.period_nanos().get())
     }
 
+    #[inline]
     fn count(&self) -> u64 {
         u64::from(self.rate.count().get())
     }
 
     /// How many of the granted permits are back `at` a time.
+    #[inline]
     fn back(&self, log: &GrantLog, at: Instant) -> u64 {
         match log.runs.front() {
             Some(oldest) if self.back_at(oldest.at) <= at => {
@@ -120,10 +125,12 @@ impl SlidingWindowLog {
         }
     }
 
+    #[inline]
     fn left(&self, log: &GrantLog, at: Instant) -> u64 {
         self.count() - (log.total() - self.back(log, at))
     }
 
+    #[inline]
     fn forget_until(&self, log: &mut GrantLog, at: Instant) {
         while let Some(oldest) = log.runs.front()
             && self.back_at(oldest.at) <= at
@@ -146,10 +153,12 @@ impl Algorithm for SlidingWindowLog {
     /// A log counts from each grant, not from a start.
     fn start(&mut self, _: Instant) {}
 
+    #[inline]
     fn capacity(&self) -> u32 {
         self.rate.count().get()
     }
 
+    #[inline]
     fn earliest(&self, log: &GrantLog, now: Instant, n: u32) -> Instant {
         // All permits but the last `count` must be back, this call's included.
         let Some(total) = log.total().checked_add(n.into()) else {
@@ -170,6 +179,7 @@ impl Algorithm for SlidingWindowLog {
         if back_at <= log.time(now) { now } else { back_at }
     }
 
+    #[inline]
     fn take(&self, log: &mut GrantLog, now: Instant, n: u32) {
         let at = log.time(now);
         self.forget_until(log, at);
@@ -181,14 +191,17 @@ impl Algorithm for SlidingWindowLog {
         log.newest = at;
     }
 
+    #[inline]
     fn remaining(&self, log: &GrantLog, now: Instant) -> u32 {
         self.left(log, log.time(now)) as u32
     }
 
+    #[inline]
     fn fresh_at(&self, log: &GrantLog) -> Instant {
         log.runs.back().map_or(log.newest, |run| self.back_at(run.at))
     }
 
+    #[inline]
     fn charge(&self, log: &mut GrantLog, now: Instant, n: u32) -> u32 {
         let booked = n.min(self.remaining(log, now));
         if booked > 0 {
@@ -197,10 +210,12 @@ impl Algorithm for SlidingWindowLog {
         booked
     }
 
+    #[inline]
     fn receipt(&self, log: &GrantLog) -> u64 {
         log.total()
     }
 
+    #[inline]
     fn refund(&self, log: &mut GrantLog, now: Instant, receipt: u64, n: u32) -> u32 {
         let (total, now) = (log.total(), log.time(now));
         let Some(Run { at, .. }) = log.runs.pop_back() else {

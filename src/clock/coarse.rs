@@ -1,30 +1,27 @@
-use super::{Clock, Instant, MonotonicClock, nanos};
+use super::{Clock, Instant, MonotonicClock};
+use crate::sync::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+use std::thread;
 
-/// The time of the last tick of a background thread, through `quanta`'s upkeep.
+/// The default clock as it was at the last tick of a background thread.
 ///
 /// Reading it is one atomic load. It is late by up to the tick it was started
-/// with, so a permit may be handed out that much later than due, never earlier.
-/// Its zero is that of [`MonotonicClock`].
+/// with, or longer where the thread is not scheduled, so a permit may be handed
+/// out that much later than due, never earlier. Its zero is that of
+/// [`MonotonicClock`].
 ///
-/// The thread is the process's only one and ends when the last coarse clock
-/// of the process is dropped. It ticks as fast as the clock that started it
-/// asked for. A program that runs `quanta`'s upkeep itself shares that one.
+/// Clones share the thread, which ends within a tick after the last of them is
+/// dropped. Start one and clone it.
+///
+/// # Orderings
+///
+/// Relaxed: the reading is the whole message, and the readings of each thread
+/// rise with the word's modification order.
 #[derive(Clone, Debug)]
 pub struct CoarseClock {
-    clock: quanta::Clock,
-    zero: quanta::Instant,
-    _upkeep: Option<Arc<Upkeep>>,
-}
-
-struct Upkeep(#[expect(dead_code, reason = "dropping it ends the thread")] quanta::Handle);
-
-impl core::fmt::Debug for Upkeep {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("Upkeep")
-    }
+    now: Arc<AtomicU64>,
 }
 
 impl CoarseClock {
@@ -34,33 +31,27 @@ impl CoarseClock {
     ///
     /// The operating system's error when it refuses the thread.
     pub fn start(tick: Duration) -> io::Result<Self> {
-        static RUNNING: Mutex<Weak<Upkeep>> = Mutex::new(Weak::new());
-        let zero = MonotonicClock::shared_zero();
-        let clock = quanta::Clock::new();
+        let clock = MonotonicClock::new();
+        let now = Arc::new(AtomicU64::new(clock.now().as_nanos()));
+        let readers = Arc::downgrade(&now);
+        thread::Builder::new()
+            .name("tollgate-clock".into())
+            .spawn(move || keep(&readers, &clock, tick))?;
+        Ok(Self { now })
+    }
+}
 
-        let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
-        let upkeep = match running.upgrade() {
-            Some(upkeep) => Some(upkeep),
-            None => {
-                quanta::set_recent(clock.now());
-                match quanta::Upkeep::new_with_clock(tick, clock.clone()).start() {
-                    Ok(handle) => {
-                        let upkeep = Arc::new(Upkeep(handle));
-                        *running = Arc::downgrade(&upkeep);
-                        Some(upkeep)
-                    }
-                    Err(quanta::Error::UpkeepRunning) => None,
-                    Err(quanta::Error::FailedToSpawnUpkeepThread(error)) => return Err(error),
-                }
-            }
-        };
-        Ok(Self { clock, zero, _upkeep: upkeep })
+fn keep(readers: &Weak<AtomicU64>, clock: &MonotonicClock, tick: Duration) {
+    while let Some(now) = readers.upgrade() {
+        now.store(clock.now().as_nanos(), Ordering::Relaxed);
+        drop(now);
+        thread::sleep(tick);
     }
 }
 
 impl Clock for CoarseClock {
     #[inline]
     fn now(&self) -> Instant {
-        Instant(nanos(self.clock.recent().duration_since(self.zero)))
+        Instant(self.now.load(Ordering::Relaxed))
     }
 }

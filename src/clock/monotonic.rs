@@ -31,12 +31,6 @@ impl MonotonicClock {
             })
             .clone()
     }
-
-    /// The same time axis for a reading of `quanta` itself.
-    pub(super) fn shared_zero() -> quanta::Instant {
-        let Self { clock, zero } = Self::new();
-        clock.scaled(zero)
-    }
 }
 
 impl Default for MonotonicClock {

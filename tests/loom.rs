@@ -1,0 +1,206 @@
+//! Models of the shared state, run over every interleaving by loom:
+//!
+//! ```text
+//! RUSTFLAGS="--cfg tollgate_loom" cargo test --release --test loom
+//! ```
+//!
+//! Each model asserts that no more is granted than the bound, and that nothing
+//! that could be granted is refused. Models of two threads are exhausted; those
+//! of three are bounded to three preemptions.
+//!
+//! That the models can fail: the last one runs a rule over a word that is
+//! written back with a plain store, and must panic. Tried by hand on
+//! `src/shared/atomic.rs`, each caught by all seven models of an unlocked word
+//! with more than one thread:
+//!
+//! * the compare-exchange replaced by a store;
+//! * the result of a failed exchange ignored;
+//! * a retry that decides on the word seen first.
+#![cfg(tollgate_loom)]
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU64, Ordering};
+use loom::thread;
+use std::time::Duration;
+use tollgate::{
+    Algorithm, FixedWindow, LeakyBucket, Locked, ManualClock, RateLimiter, SlidingWindowLog,
+    TokenBucket, limit, rate,
+};
+
+fn exhaust(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = None;
+    builder.check(model);
+}
+
+fn preempt_three_times(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(model);
+}
+
+/// Threads of so many calls each take from one limiter, the clock standing
+/// still; how many are granted in all.
+fn grants<A: Algorithm + 'static>(
+    limiter: RateLimiter<A, ManualClock>,
+    calls: &'static [u32],
+) -> u32 {
+    let limiter = Arc::new(limiter);
+    let threads: Vec<_> = calls
+        .iter()
+        .map(|&calls| {
+            let limiter = limiter.clone();
+            thread::spawn(move || {
+                (0..calls).map(|_| u32::from(limiter.try_acquire().is_granted())).sum::<u32>()
+            })
+        })
+        .collect();
+    threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+}
+
+fn on_a_still_clock<A: Algorithm>(algorithm: A) -> RateLimiter<A, ManualClock> {
+    RateLimiter::with_clock(algorithm, ManualClock::new())
+}
+
+#[test]
+fn one_thread_alone() {
+    exhaust(|| {
+        let limiter = on_a_still_clock(TokenBucket::new(limit!("1/s burst 2")));
+        assert_eq!(grants(limiter, &[3]), 2);
+    });
+}
+
+#[test]
+fn a_bucket_grants_what_it_holds() {
+    exhaust(|| {
+        let limiter = on_a_still_clock(TokenBucket::new(limit!("1/s burst 3")));
+        assert_eq!(grants(limiter, &[2, 2]), 3);
+    });
+}
+
+#[test]
+fn a_bucket_grants_what_it_holds_to_three() {
+    preempt_three_times(|| {
+        let limiter = on_a_still_clock(TokenBucket::new(limit!("1/s burst 2")));
+        assert_eq!(grants(limiter, &[1, 1, 1]), 2);
+    });
+}
+
+#[test]
+fn a_locked_bucket_grants_what_it_holds() {
+    exhaust(|| {
+        let limiter = on_a_still_clock(Locked(TokenBucket::new(limit!("1/s burst 3"))));
+        assert_eq!(grants(limiter, &[2, 2]), 3);
+    });
+}
+
+#[test]
+fn a_locked_log_grants_its_count() {
+    exhaust(|| {
+        let limiter = on_a_still_clock(SlidingWindowLog::new(rate!("3/s")));
+        assert_eq!(grants(limiter, &[2, 2]), 3);
+    });
+}
+
+#[test]
+fn a_window_that_has_just_turned_grants_its_count() {
+    exhaust(|| {
+        let clock = ManualClock::new();
+        let limiter = RateLimiter::with_clock(FixedWindow::new(rate!("1/s")), clock.clone());
+        assert!(limiter.try_acquire().is_granted());
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(grants(limiter, &[1, 1]), 1);
+    });
+}
+
+#[test]
+fn a_refill_is_neither_lost_nor_doubled() {
+    exhaust(|| {
+        let clock = ManualClock::new();
+        let limiter = Arc::new(RateLimiter::with_clock(
+            TokenBucket::new(limit!("1/s burst 1")),
+            clock.clone(),
+        ));
+        assert!(limiter.try_acquire().is_granted());
+        let other = {
+            let limiter = limiter.clone();
+            thread::spawn(move || u32::from(limiter.try_acquire().is_granted()))
+        };
+        // The second comes between any two steps of the other thread.
+        clock.advance(Duration::from_secs(1));
+        let own = u32::from(limiter.try_acquire().is_granted());
+        assert_eq!(own + other.join().unwrap(), 1);
+    });
+}
+
+#[test]
+fn departures_are_spaced_and_none_is_given_twice() {
+    exhaust(|| {
+        let limiter = Arc::new(on_a_still_clock(LeakyBucket::new(rate!("1/s"), 2)));
+        let departures = |limiter: &RateLimiter<_, _>| {
+            let decision = limiter.try_acquire();
+            assert!(decision.is_granted());
+            decision.delay().as_secs()
+        };
+        let other = {
+            let limiter = limiter.clone();
+            thread::spawn(move || vec![departures(&limiter), departures(&limiter)])
+        };
+        let mut all = vec![departures(&limiter)];
+        all.extend(other.join().unwrap());
+        all.sort_unstable();
+        assert_eq!(all, [0, 1, 2]);
+    });
+}
+
+/// Of a grant's permits, a refund gives back all or none, and what it gives
+/// back can be had again.
+#[test]
+fn a_refund_beside_a_grant_keeps_the_count() {
+    exhaust(|| {
+        let limiter = Arc::new(on_a_still_clock(TokenBucket::new(limit!("1/s burst 2"))));
+        let grant = limiter.try_acquire();
+        let other = {
+            let limiter = limiter.clone();
+            thread::spawn(move || u32::from(limiter.try_acquire().is_granted()))
+        };
+        let back = limiter.refund(grant);
+        let taken = 1 - back + other.join().unwrap();
+        assert_eq!(limiter.peek().remaining(), 2 - taken);
+    });
+}
+
+#[test]
+fn charges_add_up() {
+    exhaust(|| {
+        let limiter = Arc::new(on_a_still_clock(TokenBucket::new(limit!("1/s burst 2"))));
+        let other = {
+            let limiter = limiter.clone();
+            thread::spawn(move || limiter.charge(3))
+        };
+        let booked = limiter.charge(2) + other.join().unwrap();
+        assert_eq!(booked, 4, "the capacity and as much debt");
+        assert_eq!(limiter.peek().retry_after(), Some(Duration::from_secs(3)));
+    });
+}
+
+#[test]
+#[should_panic(expected = "more than it holds")]
+fn a_plain_store_is_caught() {
+    exhaust(|| {
+        let taken = Arc::new(AtomicU64::new(0));
+        let take = |taken: &AtomicU64| {
+            let seen = taken.load(Ordering::Relaxed);
+            if seen == 1 {
+                return 0;
+            }
+            taken.store(seen + 1, Ordering::Relaxed);
+            1
+        };
+        let other = {
+            let taken = taken.clone();
+            thread::spawn(move || take(&taken))
+        };
+        assert_eq!(take(&taken) + other.join().unwrap(), 1, "more than it holds");
+    });
+}
