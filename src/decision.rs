@@ -42,6 +42,7 @@ pub struct Decision {
     index: usize,
     /// Nanoseconds, turned into a `Duration` when asked for.
     delay: u64,
+    /// `u64::MAX` for never.
     retry_after: u64,
     reset_after: u64,
 }
@@ -98,18 +99,20 @@ impl Decision {
     }
 
     /// How long until the same call succeeds if nobody else takes anything,
-    /// to the nanosecond: zero for a grant, `None` for never.
+    /// to the nanosecond: zero for a grant. `None` when no wait will do: for
+    /// more permits than a call can take, and past the
+    /// [`HORIZON`](crate::HORIZON).
     #[must_use]
     #[inline]
     pub fn retry_after(&self) -> Option<Duration> {
-        (self.outcome != Outcome::Never).then_some(Duration::from_nanos(self.retry_after))
+        (self.retry_after < u64::MAX).then_some(Duration::from_nanos(self.retry_after))
     }
 
     /// [`retry_after`](Self::retry_after) in whole seconds, rounded up, as
     /// HTTP's `Retry-After` wants it: at least 1 for a call denied for now.
     #[must_use]
     pub fn retry_after_secs(&self) -> Option<u64> {
-        (self.outcome != Outcome::Never).then_some(self.retry_after.div_ceil(1_000_000_000))
+        (self.retry_after < u64::MAX).then_some(self.retry_after.div_ceil(1_000_000_000))
     }
 
     /// How long until the limiter is as good as never used; for a
@@ -171,7 +174,10 @@ impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.retry_after() {
             Some(wait) => write!(f, "rate limit exceeded, retry in {wait:?}"),
-            None => write!(f, "more permits than the limit of {} per call", self.limit()),
+            None if self.is_never() => {
+                write!(f, "more permits than the limit of {} per call", self.limit())
+            }
+            None => f.write_str("rate limit exceeded for good"),
         }
     }
 }
@@ -248,7 +254,11 @@ fn describe<A: Algorithm>(
     let refused = (outcome != Outcome::Granted).then_some(n);
     let report = algorithm.report(state, now, refused);
     let wait = at.nanos_since(now);
-    let (delay, retry_after) = if refused.is_none() { (wait, 0) } else { (0, wait) };
+    let (delay, retry_after) = match refused {
+        None => (wait, 0),
+        Some(_) if at == Instant::MAX => (0, u64::MAX),
+        Some(_) => (0, wait),
+    };
     Decision {
         outcome,
         permits: 0,

@@ -13,11 +13,13 @@ use core::fmt;
 pub enum ConfigError {
     /// The field is zero.
     Zero(&'static str),
-    /// The field does not fit its type: counts, bursts and queues hold 32 bits,
+    /// The field does not fit its type: counts and bursts hold 32 bits,
     /// periods 64 bits of nanoseconds (584 years).
     TooLarge(&'static str),
     /// The text has no readable value for the field.
     Malformed(&'static str),
+    /// The text gives a value that has no place here: a window has no burst.
+    Unexpected(&'static str),
     /// The rate is above [`Rate::MAX_PER_NANOSECOND`](crate::Rate::MAX_PER_NANOSECOND),
     /// which is what 64 bits of state can count for
     /// [`HORIZON`](crate::HORIZON).
@@ -32,7 +34,10 @@ impl ConfigError {
     #[must_use]
     pub const fn field(&self) -> &'static str {
         match self {
-            Self::Zero(field) | Self::TooLarge(field) | Self::Malformed(field) => field,
+            Self::Zero(field)
+            | Self::TooLarge(field)
+            | Self::Malformed(field)
+            | Self::Unexpected(field) => field,
             Self::RateTooHigh => "rate",
             Self::InitialAboveCapacity => "initial",
         }
@@ -51,6 +56,7 @@ impl ConfigError {
                 "cannot be read; the form is COUNT/[N]UNIT [burst B], \
                  with UNIT one of ns us ms s min h d, as in 10/s burst 20"
             }
+            Self::Unexpected(_) => "has no place in a rate, which has none",
             Self::RateTooHigh => "is above 58 permits per nanosecond",
             Self::InitialAboveCapacity => "is above the capacity",
         }

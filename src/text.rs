@@ -90,6 +90,7 @@ impl Rate {
         let reader = Reader::new(text.as_bytes());
         match reader.rate() {
             Ok((rate, rest)) if rest.at_end() => Ok(rate),
+            Ok((_, rest)) if rest.word("burst").is_some() => Err(ConfigError::Unexpected("burst")),
             Ok(_) => Err(ConfigError::Malformed("period")),
             Err(error) => Err(error),
         }

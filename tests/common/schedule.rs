@@ -388,15 +388,18 @@ fn decide_by_hand<A: Algorithm>(
         }
     }
     let report = algorithm.report(state, now, if granted { None } else { Some(n) });
-    let retry_after = if granted { 0 } else { wait(earliest) };
+    let retry_after = match granted {
+        true => Some(0),
+        false => (earliest < Instant::MAX).then(|| wait(earliest)),
+    };
     Said {
         granted,
         never,
         limit: report.limit,
         remaining: report.remaining,
         delay,
-        retry_after: (!never).then_some(retry_after),
-        retry_after_secs: (!never).then_some(retry_after.div_ceil(SECOND)),
+        retry_after,
+        retry_after_secs: retry_after.map(|wait| wait.div_ceil(SECOND)),
         reset_after: wait(report.reset_at),
         index: report.index,
     }
