@@ -32,8 +32,10 @@ use core::fmt::Debug;
 
 /// A rate-limiting algorithm: parameters, and pure functions of a state.
 ///
-/// A state is [`Default`] when it has never been used. The methods are called
-/// by a limiter, with a state that no other thread is changing.
+/// A state begins as [`unseen`](Self::unseen). The methods are called by a
+/// limiter, with a state that no other thread is changing. Parameters are plain
+/// numbers, to be copied: [`reconfigure`](crate::RateLimiter::reconfigure)
+/// replaces them while others read them.
 ///
 /// # Laws
 ///
@@ -42,17 +44,17 @@ use core::fmt::Debug;
 ///    and one nanosecond less is not.
 /// 2. Once possible, possible at every later moment while nothing is taken.
 ///    So the answer for several algorithms together is the latest of theirs.
-/// 3. From `fresh_at` on, a state cannot be told from `Default`. So forgetting
-///    it then is invisible.
+/// 3. From `fresh_at` on, and from the one of `unseen` on, a state cannot be
+///    told from `unseen`. So forgetting it then is invisible.
 /// 4. Only `take`, `charge` and `refund` change a state: a refusal leaves no
 ///    trace.
 /// 5. Time that steps back creates no permits, panics nowhere, and locks nobody
 ///    out for longer than the step.
 /// 6. More than `capacity` permits in one call is its own answer, not a wait:
 ///    the other methods are never asked for them.
-pub trait Algorithm: Clone + Debug + Send + Sync {
+pub trait Algorithm: Copy + Debug + Send + Sync {
     /// What is remembered between calls.
-    type State: Default + Debug + Send;
+    type State: Debug + Send;
 
     /// How threads share the state.
     type Shared: Shared<Self>;
@@ -60,12 +62,31 @@ pub trait Algorithm: Clone + Debug + Send + Sync {
     /// Begins to count at `now`. Called once, when a limiter is made.
     fn start(&mut self, now: Instant);
 
+    /// The state of a caller who has never been seen.
+    fn unseen(&self) -> Self::State;
+
+    /// Takes over from `old` at `now`, instead of [`start`](Self::start). From
+    /// now on [`unseen`](Self::unseen) is what [`carry`](Self::carry) makes of
+    /// the old one: a change hands out nothing to anybody.
+    fn resume(&mut self, old: &Self, now: Instant);
+
+    /// The state with as many permits left at `now` as `state` had under `old`,
+    /// if these parameters allow so many; rounded down.
+    fn carry(&self, old: &Self, state: &Self::State, now: Instant) -> Self::State;
+
     /// The most permits one call may take.
     fn capacity(&self) -> u32;
 
     /// When `n` permits can be taken: `now`, or later if not yet.
     /// `n` is from 1 to [`capacity`](Self::capacity).
     fn earliest(&self, state: &Self::State, now: Instant, n: u32) -> Instant;
+
+    /// Whether `n` permits can be taken `now`: whether
+    /// [`earliest`](Self::earliest) is `now`, for callers who do not ask when.
+    #[inline(always)]
+    fn is_possible(&self, state: &Self::State, now: Instant, n: u32) -> bool {
+        self.earliest(state, now, n) <= now
+    }
 
     /// When the holder of `n` permits taken `now` may act; later than `now` for
     /// an algorithm that queues.

@@ -129,6 +129,14 @@ impl Sub<Duration> for Instant {
 pub trait Clock: Send + Sync {
     /// The present moment.
     fn now(&self) -> Instant;
+
+    /// Whether [`now`](Self::now) runs none but this crate's code, so that it
+    /// may be called under a lock.
+    #[doc(hidden)]
+    #[inline]
+    fn is_built_in(&self) -> bool {
+        false
+    }
 }
 
 impl<C: Clock + ?Sized> Clock for &C {
@@ -136,12 +144,22 @@ impl<C: Clock + ?Sized> Clock for &C {
     fn now(&self) -> Instant {
         (**self).now()
     }
+
+    #[inline]
+    fn is_built_in(&self) -> bool {
+        (**self).is_built_in()
+    }
 }
 
 impl<C: Clock + ?Sized> Clock for Arc<C> {
     #[inline]
     fn now(&self) -> Instant {
         (**self).now()
+    }
+
+    #[inline]
+    fn is_built_in(&self) -> bool {
+        (**self).is_built_in()
     }
 }
 

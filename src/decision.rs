@@ -37,6 +37,8 @@ pub struct Decision {
     /// The permits that a refund may give back.
     permits: u32,
     receipt: u64,
+    /// The parameters it was granted by, as the limiter numbers them.
+    era: u64,
     limit: u32,
     remaining: u32,
     index: usize,
@@ -52,6 +54,7 @@ enum Outcome {
     Granted,
     Denied,
     Never,
+    Full,
 }
 
 impl Decision {
@@ -74,6 +77,17 @@ impl Decision {
     #[inline]
     pub fn is_never(&self) -> bool {
         self.outcome == Outcome::Never
+    }
+
+    /// A keyed limiter holds as many keys as it may, and this one is new.
+    ///
+    /// The [wait](Self::retry_after) is a hint: no place comes free before, but
+    /// another key may take it, or the keys that hold the places may be used
+    /// again.
+    #[must_use]
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.outcome == Outcome::Full
     }
 
     /// The most permits one call may take.
@@ -152,9 +166,35 @@ impl Decision {
         if self.is_granted() { Ok(self) } else { Err(Denied(self)) }
     }
 
+    /// The same for a key that there is no room for, before `wait` at least.
+    pub(crate) fn crowded_out(self, wait: u64) -> Self {
+        Self {
+            outcome: Outcome::Full,
+            permits: 0,
+            remaining: 0,
+            delay: 0,
+            retry_after: wait,
+            reset_after: wait,
+            ..self
+        }
+    }
+
+    /// The permits that may be given back.
     #[inline]
-    pub(crate) fn receipt(&self) -> (u64, u32) {
-        (self.receipt, self.permits)
+    pub(crate) fn permits(&self) -> u32 {
+        self.permits
+    }
+
+    #[inline(always)]
+    pub(crate) fn in_era(self, era: u64) -> Self {
+        Self { era, ..self }
+    }
+
+    /// The receipt by which `n` permits may be given back, in the era of the
+    /// grant.
+    #[inline]
+    pub(crate) fn receipt(&self, era: u64, n: u32) -> Option<u64> {
+        (self.era == era && n <= self.permits).then_some(self.receipt)
     }
 }
 
@@ -173,7 +213,9 @@ impl core::ops::Deref for Denied {
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.retry_after() {
+            Some(wait) if self.is_full() => write!(f, "too many keys, retry in {wait:?}"),
             Some(wait) => write!(f, "rate limit exceeded, retry in {wait:?}"),
+            None if self.is_full() => f.write_str("too many keys"),
             None if self.is_never() => {
                 write!(f, "more permits than the limit of {} per call", self.limit())
             }
@@ -233,11 +275,10 @@ fn verdict<A: Algorithm>(
     if n > algorithm.capacity() {
         return (Outcome::Never, Instant::MAX);
     }
-    let earliest = algorithm.earliest(state, now, n);
-    if earliest <= now && now < Instant::MAX {
+    if algorithm.is_possible(state, now, n) && now < Instant::MAX {
         (Outcome::Granted, now)
     } else {
-        (Outcome::Denied, earliest)
+        (Outcome::Denied, algorithm.earliest(state, now, n))
     }
 }
 
@@ -263,6 +304,7 @@ fn describe<A: Algorithm>(
         outcome,
         permits: 0,
         receipt: 0,
+        era: 0,
         limit: report.limit,
         remaining: report.remaining,
         index: report.index,

@@ -1,33 +1,110 @@
 //! One limit for each of many keys.
+//!
+//! # Forgetting
+//!
+//! A key is forgotten when, and only when, its state cannot be told from that
+//! of a key never seen, so nobody can notice. No thread and no timer does it,
+//! but the calls:
+//!
+//! * A key is remembered only once it holds something: refusals and looks leave
+//!   no entry.
+//! * The keys lie in 128 parts. A call that adds a key to a part which has
+//!   doubled since it was last swept sweeps it first. That is a constant number
+//!   of inspections for each key added.
+//! * Besides, every call looks at one number and, when it is time, sweeps the
+//!   next part in turn: each once in the time that a key takes to become fresh,
+//!   but never so often that it takes more than about one part in a hundred of
+//!   the calls' time. So a flood that has passed is cleared by whatever traffic
+//!   there is.
+//! * A call inspects the keys of one part at most: a 128th of all.
+//! * A part remembers when the first of its keys may become fresh, and is not
+//!   looked through before.
+//! * What a part no longer needs of its memory is given back when three
+//!   quarters of it are empty.
+//!
+//! # Change
+//!
+//! [`reconfigure`](KeyedRateLimiter::reconfigure) goes through the parts, one
+//! lock at a time. Under it the keys are [carried](crate::Algorithm::carry)
+//! over and the part is flipped to the new parameters, so that every decision
+//! finds parameters and state that belong together.
+//!
+//! # Locks
+//!
+//! A decision about a known key holds the part's lock shared; adding, sweeping
+//! and changing hold it exclusively, each for one part. Under it run hashing,
+//! comparing, cloning (for [`levels`](KeyedRateLimiter::levels)) and dropping of
+//! keys, and arithmetic. No clock but this crate's own is read, no key is made,
+//! and nothing else is locked that could wait for it.
+
+mod eviction;
+mod lookup;
+mod map;
+mod own;
+mod random_state;
+
+pub use eviction::WhenFull;
+pub use lookup::{Lookup, Pair};
+pub use own::Full;
+pub use random_state::{KeyHasher, RandomState};
 
 use crate::algorithm::{Algorithm, IntoAlgorithm, TokenBucket};
 use crate::clock::{Clock, Instant, MonotonicClock};
 use crate::decision::Decision;
 use crate::shared::Shared;
-use core::borrow::Borrow;
-use core::hash::Hash;
-use dashmap::DashMap;
+use crate::sync::{Mutex, Ordering, Parameters};
+use crate::verb::{Acquire, Charge, Peek, Refund, Reset, Verb};
+use core::fmt;
+use core::hash::{BuildHasher, Hash};
+use eviction::{About, KeyedVerb, Room, Upkeep};
+use map::{Map, Part, find};
+use own::OwnMap;
+use std::sync::{Arc, OnceLock};
 
 /// A limiter with a state of its own for each key: per user, per address.
 ///
 /// Parameters and clock are stored once; a key costs its state and its place in
-/// the map. Keys start unused. A key is looked up in borrowed form (`&str` for
-/// `String`) and made only when it is new.
+/// the map, 36 bytes for a `u64` at a million keys. Keys start unused, are
+/// looked up in borrowed form (`&str` for `String`, see [`Lookup`]) and
+/// forgotten when they are as good as unused again, without any call or thread
+/// for it.
 ///
 /// ```
 /// use tollgate::{KeyedRateLimiter, limit};
 ///
-/// let limiter = KeyedRateLimiter::new(limit!("5/s burst 1"));
-/// let _: &KeyedRateLimiter<String> = &limiter;
+/// let limiter: KeyedRateLimiter<Box<str>> = KeyedRateLimiter::new(limit!("5/s burst 1"));
 /// assert!(limiter.try_acquire("alice").is_granted());
 /// assert!(limiter.try_acquire("alice").is_denied());
 /// assert!(limiter.try_acquire("bob").is_granted());
 /// ```
-#[derive(Debug)]
-pub struct KeyedRateLimiter<K: Eq + Hash, A: Algorithm = TokenBucket, C = MonotonicClock> {
-    algorithm: A,
+///
+/// The methods are those of [`RateLimiter`](crate::RateLimiter), by key.
+///
+/// # Memory
+///
+/// Without a [cap](Self::with_max_keys), as many keys as hold something are
+/// remembered: bounded by twice the keys active within the time that a key
+/// takes to become fresh, and some thousands. An empty limiter takes 50 KiB.
+///
+/// # Cost
+///
+/// A decision about a known key: one hash, one look-up under a shared lock, one
+/// decision. See the [module's source](crate) for what else runs when.
+pub struct KeyedRateLimiter<K, A: Algorithm = TokenBucket, C = MonotonicClock, S = RandomState> {
     clock: C,
-    states: DashMap<K, A::Shared>,
+    /// The parameters of generation zero, and of the present and the next.
+    first: A,
+    slots: [Parameters<A>; 2],
+    /// The number of the present generation, held while it changes.
+    generation: Mutex<u64>,
+    map: Map<K, A::Shared, S, About>,
+    upkeep: Upkeep,
+    room: Room<A>,
+    /// Keys with parameters of their own.
+    own: OnceLock<OwnMap<K, A, S>>,
+    /// Held while a key gets or loses parameters of its own.
+    editing: Mutex<()>,
+    hasher: Arc<S>,
 }
 
 impl<K: Eq + Hash, A: Algorithm> KeyedRateLimiter<K, A> {
@@ -43,60 +120,394 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock> KeyedRateLimiter<K, A, C> {
     #[must_use]
     pub fn with_clock(algorithm: impl IntoAlgorithm<Algorithm = A>, clock: C) -> Self {
         let mut algorithm = algorithm.into_algorithm();
-        algorithm.start(clock.now());
-        Self { algorithm, clock, states: DashMap::new() }
+        let now = clock.now();
+        algorithm.start(now);
+        Self::build(algorithm, clock, RandomState::default(), now)
+    }
+}
+
+impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A, C, S> {
+    fn build(algorithm: A, clock: C, hasher: S, now: Instant) -> Self {
+        let hasher = Arc::new(hasher);
+        Self {
+            clock,
+            first: algorithm,
+            slots: [Parameters::new(algorithm), Parameters::new(algorithm)],
+            generation: Mutex::new(0),
+            map: Map::new(hasher.clone()),
+            upkeep: Upkeep::new(&algorithm, now),
+            room: Room::default(),
+            own: OnceLock::new(),
+            editing: Mutex::new(()),
+            hasher,
+        }
+    }
+
+    /// The same limiter, with no keys yet, on another hasher: one line to take
+    /// a faster one where nobody can choose the keys.
+    ///
+    /// ```
+    /// use std::hash::{BuildHasherDefault, DefaultHasher};
+    /// use tollgate::{KeyedRateLimiter, limit};
+    ///
+    /// // foldhash::fast::RandomState, say
+    /// type Trusted = BuildHasherDefault<DefaultHasher>;
+    ///
+    /// let limiter = KeyedRateLimiter::new(limit!("5/s")).with_hasher(Trusted::default());
+    /// assert!(limiter.try_acquire(&42_u64).is_granted());
+    /// ```
+    ///
+    /// Keys are spread by the upper half of the hash: a hasher that leaves it
+    /// zero puts them all in one part.
+    #[must_use]
+    pub fn with_hasher<H: BuildHasher>(self, hasher: H) -> KeyedRateLimiter<K, A, C, H> {
+        let now = self.clock.now();
+        let mut limiter = KeyedRateLimiter::build(self.first, self.clock, hasher, now);
+        limiter.room = self.room;
+        limiter
     }
 
     /// Takes a permit of `key`, or is told when there will be one.
-    pub fn try_acquire<Q>(&self, key: &Q) -> Decision
-    where
-        K: Borrow<Q>,
-        Q: Eq + Hash + ToOwned<Owned = K> + ?Sized,
-    {
-        self.try_acquire_n(key, 1)
+    #[inline(always)]
+    pub fn try_acquire<Q: Lookup<K> + ?Sized>(&self, key: &Q) -> Decision {
+        self.call_now(key, Acquire(1))
     }
 
     /// Takes `n` permits of `key`, all or none.
-    pub fn try_acquire_n<Q>(&self, key: &Q, n: u32) -> Decision
-    where
-        K: Borrow<Q>,
-        Q: Eq + Hash + ToOwned<Owned = K> + ?Sized,
-    {
-        self.decide(key, n, || self.clock.now())
+    #[inline(always)]
+    pub fn try_acquire_n<Q: Lookup<K> + ?Sized>(&self, key: &Q, n: u32) -> Decision {
+        self.call_now(key, Acquire(n))
     }
 
-    /// The same at a time that the caller passes.
-    pub fn try_acquire_n_at<Q>(&self, key: &Q, n: u32, now: Instant) -> Decision
-    where
-        K: Borrow<Q>,
-        Q: Eq + Hash + ToOwned<Owned = K> + ?Sized,
-    {
-        self.decide(key, n, || now)
+    /// What [`try_acquire`](Self::try_acquire) would say, taking nothing.
+    pub fn peek<Q: Lookup<K> + ?Sized>(&self, key: &Q) -> Decision {
+        self.call_now(key, Peek(1))
     }
 
-    /// The clock is read after the look-up: a time-stamp read holds up the
-    /// loads around it, and the time is closer to the decision.
-    fn decide<Q>(&self, key: &Q, n: u32, now: impl Fn() -> Instant) -> Decision
+    /// What [`try_acquire_n`](Self::try_acquire_n) would say, taking nothing.
+    pub fn peek_n<Q: Lookup<K> + ?Sized>(&self, key: &Q, n: u32) -> Decision {
+        self.call_now(key, Peek(n))
+    }
+
+    /// Books `n` permits of `key` whether or not they are there, and returns
+    /// how many it could book; see [`RateLimiter::charge`](crate::RateLimiter::charge).
+    pub fn charge<Q: Lookup<K> + ?Sized>(&self, key: &Q, n: u32) -> u32 {
+        self.call_now(key, Charge(n))
+    }
+
+    /// Gives the permits of a grant of `key` back, and returns how many were
+    /// taken back; see [`RateLimiter::refund`](crate::RateLimiter::refund).
+    pub fn refund<Q: Lookup<K> + ?Sized>(&self, key: &Q, grant: Decision) -> u32 {
+        let n = grant.permits();
+        self.refund_n(key, grant, n)
+    }
+
+    /// Gives `n` of the permits of a grant of `key` back and keeps the others.
+    /// More than the grant took changes nothing.
+    pub fn refund_n<Q: Lookup<K> + ?Sized>(&self, key: &Q, grant: Decision, n: u32) -> u32 {
+        let given = self.call_now(key, Refund(&grant, n));
+        given.max(self.refund_shared(&grant, n, self.clock.now()))
+    }
+
+    /// The same limiter at a time that the caller passes, in place of a clock
+    /// reading; see [`RateLimiter::at`](crate::RateLimiter::at).
+    ///
+    /// ```
+    /// use tollgate::{Instant, KeyedRateLimiter, limit};
+    ///
+    /// let limiter: KeyedRateLimiter<String> = KeyedRateLimiter::new(limit!("1/d"));
+    /// let event = Instant::from_nanos(1_000);
+    /// assert!(limiter.at(event).try_acquire("alice").is_granted());
+    /// ```
+    pub fn at(&self, now: Instant) -> KeyedAt<'_, K, A, C, S> {
+        KeyedAt { limiter: self, now }
+    }
+
+    /// Gives back to the state that keys share for which there was no room; a
+    /// grant is of one era alone.
+    fn refund_shared(&self, grant: &Decision, n: u32, now: Instant) -> u32 {
+        self.room.overflow(|own| own.call(now, Refund(grant, n))).flatten().unwrap_or(0)
+    }
+
+    /// Calls by the limiter's clock. One of this crate is read once the state has
+    /// been found, since a time-stamp read holds up the loads around it (3 of
+    /// 20 ns); any other one before anything is locked.
+    #[inline(always)]
+    fn call_now<Q, V>(&self, key: &Q, verb: V) -> V::Answer
     where
-        K: Borrow<Q>,
-        Q: Eq + Hash + ToOwned<Owned = K> + ?Sized,
+        Q: Lookup<K> + ?Sized,
+        V: KeyedVerb<A>,
     {
-        if let Some(state) = self.states.get(key) {
-            return state.try_acquire(&self.algorithm, now(), n);
+        if self.clock.is_built_in() {
+            return self.call(key, &self.clock, verb);
         }
-        let state = self.states.entry(key.to_owned()).or_default();
-        state.try_acquire(&self.algorithm, now(), n)
+        self.call(key, &Fixed(self.clock.now()), verb)
+    }
+
+    /// Calls with the state of a key, known or not.
+    #[inline(always)]
+    fn call<Q, V>(&self, key: &Q, clock: &impl Clock, verb: V) -> V::Answer
+    where
+        Q: Lookup<K> + ?Sized,
+        V: KeyedVerb<A>,
+    {
+        let hash = self.map.hash(key);
+        let part = self.map.part(hash);
+        loop {
+            let known = find!(part, hash, |other| key.is(other), |state| {
+                let now = clock.now();
+                let answer = self.call_in(part, state, now, verb);
+                if V::FREES {
+                    part.about.may_be_fresh_from(now);
+                }
+                (now, answer)
+            });
+            // The rare answers do not go straight into the caller's place for
+            // them: that would keep the compiler from leaving out what the
+            // caller does not need.
+            let (now, answer) = match known {
+                Some((now, Some(answer))) => (now, answer),
+                Some((now, None)) => match self.call_own(key, hash, now, verb) {
+                    Some(answer) => (now, answer),
+                    None => continue,
+                },
+                None => {
+                    let now = clock.now();
+                    match self.first_sight(key, hash, now, verb) {
+                        Some(answer) => (now, answer),
+                        None => continue,
+                    }
+                }
+            };
+            if self.upkeep.is_due(now) {
+                self.sweep_next(now);
+            }
+            return answer;
+        }
+    }
+
+    /// Calls with a state of a part and the parameters that it goes with, while
+    /// the part's lock is held.
+    #[inline(always)]
+    fn call_in<V: Verb<A>>(
+        &self,
+        part: &Part<K, A::Shared, S, About>,
+        state: &A::Shared,
+        now: Instant,
+        verb: V,
+    ) -> Option<V::Answer> {
+        let mut changed = None;
+        let (algorithm, era) = self.parameters_of(part, &mut changed);
+        verb.call(algorithm, state, now, era)
+    }
+
+    /// The parameters that the states of a part go with, while its lock is
+    /// held, and the number of changes that led to them.
+    ///
+    /// The generation is relaxed, and its slot not written meanwhile: both are
+    /// changed only under the part's exclusive lock, or before it.
+    #[inline(always)]
+    fn parameters_of<'a>(
+        &'a self,
+        part: &Part<K, A::Shared, S, About>,
+        changed: &'a mut Option<A>,
+    ) -> (&'a A, u64) {
+        let generation = part.about.generation.load(Ordering::Relaxed);
+        match generation {
+            0 => (&self.first, 0),
+            _ => (changed.insert(self.parameters(generation)), generation),
+        }
+    }
+
+    /// The same, as a copy.
+    fn parameters_in(&self, part: &Part<K, A::Shared, S, About>) -> A {
+        self.parameters(part.about.generation.load(Ordering::Relaxed))
+    }
+
+    /// The algorithm, with its present parameters.
+    pub fn algorithm(&self) -> A {
+        self.parameters(*self.generation.lock())
+    }
+
+    fn parameters(&self, generation: u64) -> A {
+        match generation {
+            0 => self.first,
+            _ => self.slots[(generation & 1) as usize].load(),
+        }
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    /// Replaces the parameters for all keys, from now on: see
+    /// [`RateLimiter::reconfigure`](crate::RateLimiter::reconfigure). Keys with
+    /// [parameters of their own](Self::set_own) keep these.
+    ///
+    /// It takes some ten nanoseconds a key, a 128th of the keys at a time; a call
+    /// for a key in the part that is being changed waits for that part, for
+    /// some tens of microseconds at a million keys, all others go on.
+    ///
+    /// ```
+    /// use tollgate::{KeyedRateLimiter, ManualClock, limit};
+    ///
+    /// let limiter: KeyedRateLimiter<String, _, _> =
+    ///     KeyedRateLimiter::with_clock(limit!("10/s burst 100"), ManualClock::new());
+    /// assert_eq!(limiter.try_acquire_n("alice", 97).remaining(), 3);
+    /// limiter.reconfigure(limit!("1000/s burst 50"));
+    /// assert_eq!(limiter.peek("alice").remaining(), 3);
+    /// assert_eq!(limiter.peek("bob").remaining(), 50);
+    /// ```
+    pub fn reconfigure(&self, algorithm: impl IntoAlgorithm<Algorithm = A>) {
+        let mut new = algorithm.into_algorithm();
+        let mut generation = self.generation.lock();
+        let now = self.clock.now();
+        let (old, next) = (self.parameters(*generation), *generation + 1);
+        new.resume(&old, now);
+        // Every part has left the generation that had this slot.
+        self.slots[(next & 1) as usize].store(new);
+        for part in self.map.parts() {
+            let now = self.clock.now().max(part.about.swept());
+            part.change(
+                || part.about.generation.store(next, Ordering::Relaxed),
+                |state| {
+                    state.with_mut(|state| *state = new.carry(&old, state, now));
+                },
+            );
+            part.about.may_be_fresh_from(Instant::ZERO);
+        }
+        self.room.overflow(|own| own.reconfigure(new, now, self.upkeep.era()));
+        self.upkeep.set_refill(&new, now);
+        *generation = next;
     }
 
     /// The number of keys that are remembered.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.states.len()
+        self.map.parts().iter().map(Part::len).sum()
     }
 
     /// Whether no key is remembered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.states.is_empty()
+        self.len() == 0
+    }
+
+    /// The remembered keys, each with the permits it has left.
+    ///
+    /// A snapshot, part by part: each is copied when the iterator comes to it,
+    /// and no lock is held while you look.
+    pub fn levels(&self) -> impl Iterator<Item = (K, u32)> + '_
+    where
+        K: Clone,
+    {
+        self.map.parts().iter().flat_map(move |part| {
+            let now = self.clock.now();
+            let levels = part.snapshot(|state| {
+                self.call_in(part, state, now, Peek(0)).map(|decision| decision.remaining())
+            });
+            levels.into_iter().filter_map(move |(key, level)| {
+                let level = level.or_else(|| self.own_level(&key, now))?;
+                Some((key, level))
+            })
+        })
+    }
+
+    /// Forgets the key: it starts anew when it is seen again. Says whether it
+    /// was known. What a key holds and owes goes with it, and so do
+    /// [parameters of its own](Self::set_own).
+    pub fn remove<Q: Lookup<K> + ?Sized>(&self, key: &Q) -> bool {
+        let hash = self.map.hash(key);
+        let _editing = self.editing.lock();
+        let removed = self.map.part(hash).remove(hash, |other| key.is(other));
+        self.disown(key, hash);
+        self.room.give_up(usize::from(removed.is_some()));
+        removed.is_some()
+    }
+
+    /// Makes the key as good as new.
+    pub fn reset<Q: Lookup<K> + ?Sized>(&self, key: &Q) {
+        self.call_now(key, Reset);
+    }
+
+    /// Forgets all keys, and gives their memory back.
+    pub fn clear(&self) {
+        let _editing = self.editing.lock();
+        for part in self.map.parts() {
+            self.room.give_up(part.retain(|_, _| false));
+            part.shrink(1);
+        }
+        self.disown_all();
+    }
+
+    /// Gives back the memory that the map does not need now.
+    pub fn shrink_to_fit(&self) {
+        for part in self.map.parts() {
+            part.shrink(1);
+        }
+    }
+}
+
+impl<K, A: Algorithm, C, S> fmt::Debug for KeyedRateLimiter<K, A, C, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyedRateLimiter").field("algorithm", &self.first).finish_non_exhaustive()
+    }
+}
+
+/// A clock that stands at a reading taken before.
+struct Fixed(Instant);
+
+impl Clock for Fixed {
+    #[inline(always)]
+    fn now(&self) -> Instant {
+        self.0
+    }
+}
+
+/// A keyed limiter at a moment, from [`KeyedRateLimiter::at`]. The methods are
+/// those of [`KeyedRateLimiter`].
+#[derive(Debug)]
+pub struct KeyedAt<'a, K, A: Algorithm, C, S> {
+    limiter: &'a KeyedRateLimiter<K, A, C, S>,
+    now: Instant,
+}
+
+impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedAt<'_, K, A, C, S> {
+    /// Takes a permit of `key`, or is told when there will be one.
+    pub fn try_acquire<Q: Lookup<K> + ?Sized>(&self, key: &Q) -> Decision {
+        self.try_acquire_n(key, 1)
+    }
+
+    /// Takes `n` permits of `key`, all or none.
+    pub fn try_acquire_n<Q: Lookup<K> + ?Sized>(&self, key: &Q, n: u32) -> Decision {
+        self.limiter.call(key, &Fixed(self.now), Acquire(n))
+    }
+
+    /// What [`try_acquire`](Self::try_acquire) would say, taking nothing.
+    pub fn peek<Q: Lookup<K> + ?Sized>(&self, key: &Q) -> Decision {
+        self.peek_n(key, 1)
+    }
+
+    /// What [`try_acquire_n`](Self::try_acquire_n) would say, taking nothing.
+    pub fn peek_n<Q: Lookup<K> + ?Sized>(&self, key: &Q, n: u32) -> Decision {
+        self.limiter.call(key, &Fixed(self.now), Peek(n))
+    }
+
+    /// Books up to `n` permits of `key` and returns how many.
+    pub fn charge<Q: Lookup<K> + ?Sized>(&self, key: &Q, n: u32) -> u32 {
+        self.limiter.call(key, &Fixed(self.now), Charge(n))
+    }
+
+    /// Gives the permits of a grant of `key` back and returns how many.
+    pub fn refund<Q: Lookup<K> + ?Sized>(&self, key: &Q, grant: Decision) -> u32 {
+        let n = grant.permits();
+        self.refund_n(key, grant, n)
+    }
+
+    /// Gives `n` of the permits of a grant of `key` back.
+    pub fn refund_n<Q: Lookup<K> + ?Sized>(&self, key: &Q, grant: Decision, n: u32) -> u32 {
+        let given = self.limiter.call(key, &Fixed(self.now), Refund(&grant, n));
+        given.max(self.limiter.refund_shared(&grant, n, self.now))
     }
 }

@@ -79,6 +79,7 @@ mod algorithm;
 mod clock;
 mod decision;
 mod error;
+mod generations;
 mod keyed;
 mod limiter;
 mod meter;
@@ -87,6 +88,7 @@ mod shared;
 mod supply;
 mod sync;
 mod text;
+mod verb;
 
 pub use algorithm::{
     Algorithm, DenyAll, FixedWindow, IntoAlgorithm, LeakyBucket, Locked, Report, SlidingWindowLog,
@@ -97,7 +99,7 @@ pub use clock::{
 };
 pub use decision::{Decision, Denied};
 pub use error::ConfigError;
-pub use keyed::KeyedRateLimiter;
+pub use keyed::{Full, KeyHasher, KeyedAt, KeyedRateLimiter, Lookup, Pair, RandomState, WhenFull};
 pub use limiter::{At, RateLimiter};
 pub use rate::{HORIZON, Limit, Rate};
 pub use shared::{AtomicState, MutexState, NoState, Shared};

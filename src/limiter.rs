@@ -4,8 +4,11 @@ use crate::algorithm::{Algorithm, IntoAlgorithm, TokenBucket};
 use crate::clock::{Clock, Instant, MonotonicClock};
 use crate::decision::Decision;
 use crate::error::ConfigError;
+use crate::generations::Generations;
 use crate::shared::Shared;
+use crate::verb::{Acquire, Charge, Peek, Refund, Reset, Verb};
 use crossbeam_utils::CachePadded;
+use std::sync::OnceLock;
 
 /// A rate limiter: an algorithm, a clock and a state that threads share.
 ///
@@ -28,7 +31,7 @@ use crossbeam_utils::CachePadded;
 /// use tollgate::{FixedWindow, Locked, RateLimiter, StdClock, rate};
 ///
 /// let windows = FixedWindow::new(rate!("1000/h"));
-/// let lock_free = RateLimiter::new(windows.clone());
+/// let lock_free = RateLimiter::new(windows);
 /// let mutex = RateLimiter::with_clock(Locked(windows), StdClock::new());
 /// # let _ = (lock_free.try_acquire(), mutex.try_acquire());
 /// ```
@@ -38,6 +41,8 @@ pub struct RateLimiter<A: Algorithm = TokenBucket, C = MonotonicClock> {
     clock: C,
     /// On cache lines of its own, away from whatever its owner keeps beside.
     state: CachePadded<A::Shared>,
+    /// Where a limiter goes on that has been changed.
+    later: OnceLock<Box<Generations<A>>>,
 }
 
 impl<A: Algorithm> RateLimiter<A> {
@@ -55,7 +60,8 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
     pub fn with_clock(algorithm: impl IntoAlgorithm<Algorithm = A>, clock: C) -> Self {
         let mut algorithm = algorithm.into_algorithm();
         algorithm.start(clock.now());
-        Self { algorithm, clock, state: CachePadded::default() }
+        let state = CachePadded::new(A::Shared::new(algorithm.unseen()));
+        Self { algorithm, clock, state, later: OnceLock::new() }
     }
 
     /// The same limiter, starting with only so many permits.
@@ -97,7 +103,7 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
     /// ```
     #[inline(always)]
     pub fn at(&self, now: Instant) -> At<'_, A> {
-        At { algorithm: &self.algorithm, state: &self.state, now }
+        At { limiter: self.parts(), now }
     }
 
     #[inline(always)]
@@ -179,12 +185,48 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
 
     /// Forgets everything: as good as new.
     pub fn reset(&self) {
-        self.state.reset(&self.algorithm);
+        self.parts().call(Reset, Instant::ZERO);
     }
 
-    /// The algorithm, with its parameters.
-    pub fn algorithm(&self) -> &A {
-        &self.algorithm
+    /// Replaces the parameters, from now on: any rate, burst, limit or window
+    /// by any other, however often, while other threads decide.
+    ///
+    /// What the limiter holds it keeps, as a number of permits, up to the new
+    /// capacity, and so it does with debt. Nothing is handed out by the change,
+    /// and time before it counts at the old rate: a wait told before it is no
+    /// longer exact. Grants from before cannot be given back any more.
+    ///
+    /// No decision ever waits for a change. One that runs at the same time is
+    /// made by the old parameters or by the new, as if it had come before or
+    /// after. The first change allocates, and from then on a decision costs
+    /// some nanoseconds more.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{ManualClock, RateLimiter, limit};
+    ///
+    /// let clock = ManualClock::new();
+    /// let limiter = RateLimiter::with_clock(limit!("1/min burst 10"), clock.clone());
+    /// assert!(limiter.try_acquire_n(10).is_granted());
+    /// clock.advance(Duration::from_secs(30)); // half a permit
+    /// limiter.reconfigure(limit!("10/s"));
+    /// assert_eq!(limiter.try_acquire().retry_after(), Some(Duration::from_millis(50)));
+    /// ```
+    pub fn reconfigure(&self, algorithm: impl IntoAlgorithm<Algorithm = A>) {
+        let later = self.later.get_or_init(|| Box::new(Generations::after(&self.algorithm)));
+        let first = (&self.algorithm, &*self.state);
+        later.change(first, algorithm.into_algorithm(), self.clock.now());
+    }
+
+    /// The algorithm, with its present parameters.
+    pub fn algorithm(&self) -> A {
+        let later = self.later.get().and_then(|later| later.parameters());
+        later.unwrap_or(self.algorithm)
+    }
+
+    #[inline(always)]
+    fn parts(&self) -> Parts<'_, A> {
+        Parts { algorithm: &self.algorithm, state: &self.state, later: &self.later }
     }
 
     /// The clock.
@@ -193,12 +235,42 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
     }
 }
 
+/// A limiter without its clock.
+#[derive(Clone, Copy, Debug)]
+struct Parts<'a, A: Algorithm> {
+    algorithm: &'a A,
+    state: &'a A::Shared,
+    later: &'a OnceLock<Box<Generations<A>>>,
+}
+
+impl<A: Algorithm> Parts<'_, A> {
+    /// Calls with the parameters and the state as they are now.
+    #[inline(always)]
+    fn call<V: Verb<A> + Copy>(&self, verb: V, now: Instant) -> V::Answer {
+        loop {
+            if let Some(answer) = verb.call(self.algorithm, self.state, now, 0) {
+                return answer;
+            }
+            // Not straight into the caller's place for the answer: that would
+            // keep the compiler from leaving out what the caller does not need.
+            if let Some(answer) = self.call_later(verb, now) {
+                return answer;
+            }
+        }
+    }
+
+    /// Only a change sets a state aside, and it has a place to go on before.
+    #[cold]
+    fn call_later<V: Verb<A>>(&self, verb: V, now: Instant) -> Option<V::Answer> {
+        Some(self.later.get()?.call(verb, now))
+    }
+}
+
 /// A limiter at a moment, from [`RateLimiter::at`]. The methods are those of
 /// [`RateLimiter`].
 #[derive(Debug)]
 pub struct At<'a, A: Algorithm> {
-    algorithm: &'a A,
-    state: &'a A::Shared,
+    limiter: Parts<'a, A>,
     now: Instant,
 }
 
@@ -212,7 +284,7 @@ impl<A: Algorithm> At<'_, A> {
     /// Takes `n` permits, all or none.
     #[inline(always)]
     pub fn try_acquire_n(&self, n: u32) -> Decision {
-        self.state.try_acquire(self.algorithm, self.now, n)
+        self.limiter.call(Acquire(n), self.now)
     }
 
     /// What [`try_acquire`](Self::try_acquire) would say, taking nothing.
@@ -224,26 +296,22 @@ impl<A: Algorithm> At<'_, A> {
     /// What [`try_acquire_n`](Self::try_acquire_n) would say, taking nothing.
     #[inline(always)]
     pub fn peek_n(&self, n: u32) -> Decision {
-        self.state.peek(self.algorithm, self.now, n)
+        self.limiter.call(Peek(n), self.now)
     }
 
     /// Books up to `n` permits and returns how many.
     pub fn charge(&self, n: u32) -> u32 {
-        self.state.charge(self.algorithm, self.now, n)
+        self.limiter.call(Charge(n), self.now)
     }
 
     /// Gives the permits of a grant back and returns how many.
     pub fn refund(&self, grant: Decision) -> u32 {
-        let n = grant.receipt().1;
+        let n = grant.permits();
         self.refund_n(grant, n)
     }
 
     /// Gives `n` of the permits of a grant back.
     pub fn refund_n(&self, grant: Decision, n: u32) -> u32 {
-        let (receipt, permits) = grant.receipt();
-        if n > permits {
-            return 0;
-        }
-        self.state.refund(self.algorithm, self.now, receipt, n)
+        self.limiter.call(Refund(&grant, n), self.now)
     }
 }

@@ -11,10 +11,10 @@
 //! I.371) with the theoretical arrival time measured in supply, not in time.
 
 use crate::clock::Instant;
-use crate::supply::Supply;
+use crate::supply::{LAST_MARK, Supply};
 use core::num::NonZeroU64;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Meter<S> {
     pub(crate) supply: S,
     capacity: u64,
@@ -22,15 +22,66 @@ pub(crate) struct Meter<S> {
     /// `(capacity - 1) * cost`: how far above the supply a mark may lie for one
     /// more permit. It fits, see [`supply`](crate::supply#range).
     reach: u64,
+    /// The mark of a state that has never been used: zero, but for what was
+    /// not there when these parameters took over.
+    pub(crate) unseen: u64,
 }
 
 impl<S: Supply> Meter<S> {
     pub(crate) const fn new(supply: S, capacity: u64, cost: NonZeroU64) -> Self {
-        Self { supply, capacity, cost, reach: (capacity - 1) * cost.get() }
+        Self { supply, capacity, cost, reach: (capacity - 1) * cost.get(), unseen: 0 }
     }
 
     pub(crate) fn start(&mut self, now: Instant) {
         self.supply.start(now);
+        self.unseen = 0;
+    }
+
+    pub(crate) fn resume(&mut self, old: &Self, now: Instant) {
+        self.supply.resume(&old.supply, now);
+        self.unseen = self.carry(old, old.unseen, now);
+    }
+
+    /// The mark with as many permits left as `mark` had, if so many fit, and
+    /// with as much debt.
+    pub(crate) fn carry(&self, old: &Self, mark: u64, now: Instant) -> u64 {
+        let ahead = u128::from(mark.saturating_sub(old.supply.at(now)));
+        let cost = u128::from(self.cost.get());
+        let missing = (ahead * cost).div_ceil(u128::from(old.cost.get()));
+        let missing = if old.capacity <= self.capacity {
+            missing + u128::from(self.capacity - old.capacity) * cost
+        } else {
+            missing.saturating_sub(u128::from(old.capacity - self.capacity) * cost)
+        };
+        let missing = u64::try_from(missing).unwrap_or(LAST_MARK);
+        self.supply.at(now).saturating_add(missing).min(LAST_MARK)
+    }
+
+    /// The departure of the last permit, if anybody still waits for it.
+    fn last_departure(&self, mark: u64, now: Instant, early: u32) -> Option<Instant> {
+        let ahead = self.cost.get().saturating_mul(1 + u64::from(early));
+        let turn = mark.saturating_sub(ahead);
+        (turn > self.supply.at(now)).then(|| self.supply.when(turn))
+    }
+
+    /// The same for a queue: nobody leaves before a departure that has been
+    /// promised, nor closer to it than an interval.
+    pub(crate) fn carry_queue(
+        &self,
+        old: (&Self, u32),
+        mark: u64,
+        now: Instant,
+        early: u32,
+    ) -> u64 {
+        let (old, old_early) = old;
+        let carried = self.carry(old, mark, now);
+        let Some(last) = old.last_departure(mark, now, old_early) else {
+            return carried;
+        };
+        let ahead = self.cost.get().saturating_mul(1 + u64::from(early));
+        let turn = self.supply.at(last);
+        let turn = turn.saturating_add(u64::from(self.supply.when(turn) < last));
+        carried.max(turn.saturating_add(ahead)).min(LAST_MARK)
     }
 
     /// The capacity, as far as one call can ask for it.
@@ -47,22 +98,24 @@ impl<S: Supply> Meter<S> {
     }
 
     #[inline]
+    pub(crate) fn is_possible(&self, mark: u64, now: Instant, n: u32) -> bool {
+        self.needed(mark, n) <= self.supply.at(now)
+    }
+
+    #[inline]
     pub(crate) fn earliest(&self, mark: u64, now: Instant, n: u32) -> Instant {
-        let needed = self.needed(mark, n);
-        if needed <= self.supply.at(now) {
+        if self.is_possible(mark, now, n) {
             return now;
         }
-        let when = self.supply.when(needed);
-        // After its end the line no longer rises to meet the mark. That `when` is
-        // not past is true, but the compiler needs to be told to leave out its
-        // calculation where only the verdict is asked for.
-        if when > now && when <= self.supply.end() { when } else { Instant::MAX }
+        let when = self.supply.when(self.needed(mark, n));
+        // After its end the line no longer rises to meet the mark.
+        if when <= self.supply.end() { when } else { Instant::MAX }
     }
 
     #[inline]
     pub(crate) fn take(&self, mark: &mut u64, now: Instant, n: u32) {
         let cost = self.cost.get().saturating_mul(u64::from(n));
-        *mark = (*mark).max(self.supply.at(now)).saturating_add(cost);
+        *mark = (*mark).max(self.supply.at(now)).saturating_add(cost).min(LAST_MARK);
     }
 
     /// When the last of `n` permits leaves, one by one at the rate of supply,
@@ -109,7 +162,7 @@ impl<S: Supply> Meter<S> {
     /// grants would let more through in one span than the bound allows.
     pub(crate) fn undo(&self, mark: &mut u64, now: Instant, receipt: u64, n: u32) -> u32 {
         // A saturated mark no longer says how much was taken.
-        if *mark != receipt || receipt == u64::MAX {
+        if *mark != receipt || receipt == LAST_MARK {
             return 0;
         }
         let cost = self.cost.get().saturating_mul(u64::from(n));
@@ -133,6 +186,15 @@ macro_rules! on_one_word {
             self.$meter.start(now);
         }
 
+        fn resume(&mut self, old: &Self, now: Instant) {
+            self.$meter.resume(&old.$meter, now);
+        }
+
+        #[inline]
+        fn unseen(&self) -> u64 {
+            self.$meter.unseen
+        }
+
         #[inline]
         fn capacity(&self) -> u32 {
             self.$meter.capacity()
@@ -141,6 +203,11 @@ macro_rules! on_one_word {
         #[inline]
         fn earliest(&self, mark: &u64, now: Instant, n: u32) -> Instant {
             self.$meter.earliest(*mark, now, n)
+        }
+
+        #[inline]
+        fn is_possible(&self, mark: &u64, now: Instant, n: u32) -> bool {
+            self.$meter.is_possible(*mark, now, n)
         }
 
         #[inline]

@@ -22,36 +22,61 @@ use core::ops::DerefMut;
 /// The state of an algorithm `A` between threads.
 ///
 /// Each call takes effect in one step: no other call sees it half done.
-pub trait Shared<A: Algorithm>: Default + Debug + Send + Sync {
+///
+/// A state can be [set aside](Self::set_aside): what it was has then moved to
+/// another place that its owner knows, and every call answers `None`, without a
+/// price for states that are not.
+pub trait Shared<A: Algorithm>: Debug + Send + Sync + Sized {
+    /// Begins as `state`.
+    fn new(state: A::State) -> Self;
+
     /// Takes `n` permits, all or none.
-    fn try_acquire(&self, algorithm: &A, now: Instant, n: u32) -> Decision;
+    fn try_acquire(&self, algorithm: &A, now: Instant, n: u32) -> Option<Decision>;
 
     /// What [`try_acquire`](Self::try_acquire) would say, taking nothing.
-    fn peek(&self, algorithm: &A, now: Instant, n: u32) -> Decision;
+    fn peek(&self, algorithm: &A, now: Instant, n: u32) -> Option<Decision>;
 
     /// Books up to `n` permits and returns how many.
-    fn charge(&self, algorithm: &A, now: Instant, n: u32) -> u32;
+    fn charge(&self, algorithm: &A, now: Instant, n: u32) -> Option<u32>;
 
     /// Gives back up to `n` of the permits of a grant and returns how many.
-    fn refund(&self, algorithm: &A, now: Instant, receipt: u64, n: u32) -> u32;
+    fn refund(&self, algorithm: &A, now: Instant, receipt: u64, n: u32) -> Option<u32>;
 
     /// Forgets everything.
-    fn reset(&self, algorithm: &A);
+    fn reset(&self, algorithm: &A) -> Option<()>;
+
+    /// Sets the state aside, in one step with the last call of `successor`,
+    /// which may be called several times and must make ready the place where
+    /// the given state goes on. False when it was aside already.
+    fn set_aside(&self, successor: impl FnMut(&A::State)) -> bool;
+
+    /// Becomes `state`, whatever it was: the end of being aside.
+    fn replace(&self, state: A::State);
+
+    /// Works on the state while no other thread can.
+    fn with_mut<R>(&mut self, work: impl FnOnce(&mut A::State) -> R) -> Option<R>;
 }
 
 /// A place that holds a state which is changed one whole step at a time.
-pub(crate) trait Cell: Default + Debug + Send + Sync {
-    type State: Default;
+pub(crate) trait Cell: Debug + Send + Sync {
+    type State;
     type Step<'a>: DerefMut<Target = Self::State>
     where
         Self: 'a;
 
-    /// The present state, to look at or to change.
-    fn begin(&self) -> Self::Step<'_>;
+    fn holding(state: Self::State) -> Self;
+
+    /// The present state, to look at or to change; none if it is aside.
+    fn begin(&self) -> Option<Self::Step<'_>>;
 
     /// Makes the changes of a step the present state, unless another thread has
     /// changed it meanwhile: then begins again with what it is now.
-    fn commit<'a>(&'a self, step: Self::Step<'a>) -> Result<(), Self::Step<'a>>;
+    fn commit<'a>(&'a self, step: Self::Step<'a>) -> Result<(), Option<Self::Step<'a>>>;
+
+    /// The last step: the state that is committed is no longer here.
+    fn retire<'a>(&'a self, step: Self::Step<'a>) -> Result<(), Option<Self::Step<'a>>>;
+
+    fn set(&self, state: Self::State);
 }
 
 /// Runs a pure expression on the state of a cell, until it is committed.
@@ -60,40 +85,65 @@ pub(crate) trait Cell: Default + Debug + Send + Sync {
 /// into the caller for the compiler to leave out the parts of a decision that
 /// nobody looks at (19 against 10 ns), and closures cannot be made to.
 macro_rules! in_one_step {
-    ($cell:expr, |$state:ident| $answer:expr) => {{
+    ($cell:expr, $commit:ident, |$state:ident| $answer:expr) => {{
         let cell = $cell;
-        let mut step = cell.begin();
+        let mut step = cell.begin()?;
         loop {
             let $state = &mut *step;
             let answer = $answer;
-            match cell.commit(step) {
-                Ok(()) => break answer,
-                Err(newer) => step = newer,
+            match cell.$commit(step) {
+                Ok(()) => break Some(answer),
+                Err(newer) => step = newer?,
             }
         }
     }};
 }
 
 impl<A: Algorithm, C: Cell<State = A::State>> Shared<A> for C {
-    #[inline(always)]
-    fn try_acquire(&self, algorithm: &A, now: Instant, n: u32) -> Decision {
-        in_one_step!(self, |state| decide(algorithm, state, now, n))
+    fn new(state: A::State) -> Self {
+        Self::holding(state)
     }
 
     #[inline(always)]
-    fn peek(&self, algorithm: &A, now: Instant, n: u32) -> Decision {
-        foresee(algorithm, &self.begin(), now, n)
+    fn try_acquire(&self, algorithm: &A, now: Instant, n: u32) -> Option<Decision> {
+        in_one_step!(self, commit, |state| decide(algorithm, state, now, n))
     }
 
-    fn charge(&self, algorithm: &A, now: Instant, n: u32) -> u32 {
-        in_one_step!(self, |state| algorithm.charge(state, now, n))
+    #[inline(always)]
+    fn peek(&self, algorithm: &A, now: Instant, n: u32) -> Option<Decision> {
+        Some(foresee(algorithm, &*self.begin()?, now, n))
     }
 
-    fn refund(&self, algorithm: &A, now: Instant, receipt: u64, n: u32) -> u32 {
-        in_one_step!(self, |state| algorithm.refund(state, now, receipt, n))
+    fn charge(&self, algorithm: &A, now: Instant, n: u32) -> Option<u32> {
+        in_one_step!(self, commit, |state| algorithm.charge(state, now, n))
     }
 
-    fn reset(&self, _: &A) {
-        in_one_step!(self, |state| *state = A::State::default());
+    fn refund(&self, algorithm: &A, now: Instant, receipt: u64, n: u32) -> Option<u32> {
+        in_one_step!(self, commit, |state| algorithm.refund(state, now, receipt, n))
+    }
+
+    fn reset(&self, algorithm: &A) -> Option<()> {
+        in_one_step!(self, commit, |state| *state = algorithm.unseen())
+    }
+
+    fn set_aside(&self, successor: impl FnMut(&A::State)) -> bool {
+        fn retired<C: Cell>(cell: &C, mut successor: impl FnMut(&C::State)) -> Option<()> {
+            in_one_step!(cell, retire, |state| successor(state))
+        }
+        retired(self, successor).is_some()
+    }
+
+    fn replace(&self, state: A::State) {
+        self.set(state);
+    }
+
+    fn with_mut<R>(&mut self, work: impl FnOnce(&mut A::State) -> R) -> Option<R> {
+        let mut step = self.begin()?;
+        let answer = work(&mut step);
+        // Nobody else is there to have changed it.
+        while let Err(Some(newer)) = self.commit(step) {
+            step = newer;
+        }
+        Some(answer)
     }
 }

@@ -37,10 +37,20 @@
 //!
 //! # Range
 //!
-//! Supply stops when it has reached `2^64 - 2 - (c - 1) * cost` for capacity
+//! Supply stops when it has reached `2^64 - 3 - (c - 1) * cost` for capacity
 //! `c`, at the horizon or later (after 584 years for a slope of one unit a
-//! nanosecond). Marks saturate at `2^64 - 1`. A saturated mark therefore lies
+//! nanosecond). Marks saturate at `2^64 - 2`. A saturated mark therefore lies
 //! above `S + (c - k) * cost` for every `k > 0`: it refuses, whatever was lost.
+//! `2^64 - 1` is no mark: shared states use it to say that they have been
+//! [set aside](crate::Shared::set_aside).
+//!
+//! # Change
+//!
+//! When the parameters change, the new axis begins at the change, in its own
+//! units, and each mark is [carried](crate::Algorithm::carry) over: the permits
+//! that are missing stay missing. A permit of a fast rate costs 1,024 units
+//! where the horizon allows it (58 for one per nanosecond), so that rounding
+//! them up loses next to nothing.
 
 use crate::clock::Instant;
 use crate::rate::{HORIZON_NANOS, Rate};
@@ -48,9 +58,13 @@ use core::fmt::Debug;
 use core::num::NonZeroU64;
 
 /// A non-decreasing supply of units.
-pub(crate) trait Supply: Clone + Debug + Send + Sync {
+pub(crate) trait Supply: Copy + Debug + Send + Sync {
     /// Counts from `now` on.
     fn start(&mut self, now: Instant);
+
+    /// Counts from `now` on where `old` has counted until now. The supply of
+    /// `now` is zero.
+    fn resume(&mut self, old: &Self, now: Instant);
 
     /// Units produced by `now`; none before the start, no more once the axis
     /// is full.
@@ -68,14 +82,20 @@ const fn high(a: u64, b: u64) -> u64 {
     ((a as u128 * b as u128) >> 64) as u64
 }
 
+/// The highest mark.
+pub(crate) const LAST_MARK: u64 = u64::MAX - 1;
+
 /// Supply and reach together stay within this.
-const AXIS: u64 = u64::MAX - 1;
+const AXIS: u64 = LAST_MARK - 1;
+
+/// The units of a permit, where there is room for so many.
+const FINE: u128 = 1_024;
 
 /// What the axis is laid out for: the horizon, and a day for all rounding.
 const LAID_OUT_NANOS: u64 = HORIZON_NANOS + 86_400_000_000_000;
 
 /// A steady flow: the supply of a rate.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
     origin: Instant,
     /// How long supply grows, from the origin.
@@ -97,7 +117,12 @@ impl Flow {
 
         // Both sums stay below 2^97, both products below 2^128.
         let needed = q * LAID_OUT_NANOS as u128 + (capacity - 1) as u128 * p;
-        let cost = if needed <= AXIS as u128 { p } else { AXIS as u128 * p / needed };
+        let cost = if needed <= AXIS as u128 {
+            let (room, fine) = (AXIS as u128 / needed, FINE.div_ceil(p));
+            if room < fine { room * p } else { fine * p }
+        } else {
+            AXIS as u128 * p / needed
+        };
         let slope = ((cost * q / p) << 64) + ((cost * q % p) << 64).div_ceil(p);
 
         let room = AXIS as u128 - (capacity - 1) as u128 * cost;
@@ -132,6 +157,10 @@ impl Flow {
 impl Supply for Flow {
     fn start(&mut self, now: Instant) {
         self.origin = now;
+    }
+
+    fn resume(&mut self, _: &Self, now: Instant) {
+        self.start(now);
     }
 
     #[inline]
@@ -186,7 +215,7 @@ const fn gcd(mut a: u64, mut b: u64) -> u64 {
 /// Counting the windows from the one that holds the creation keeps the axis
 /// short: counted from the Unix epoch, windows of a millisecond would need 41
 /// bits for their number alone.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Steps {
     origin: Instant,
     /// How far into its window the origin lies.
@@ -248,6 +277,15 @@ impl Steps {
 }
 
 impl Supply for Steps {
+    /// Windows that are not aligned go on from the edge of the present one.
+    fn resume(&mut self, old: &Self, now: Instant) {
+        self.start(now);
+        if self.offset.is_none() {
+            let since = old.since_first_edge(now);
+            self.lead = (since - old.number(since) * old.window.get()) % self.window;
+        }
+    }
+
     fn start(&mut self, now: Instant) {
         self.origin = now;
         self.lead = match self.offset {
@@ -325,7 +363,7 @@ mod tests {
         fn a_flow_fits_its_axis(rate in rates(), capacity in capacities()) {
             let (flow, cost) = Flow::new(rate, capacity);
             let most = u128::from(flow.at(at(u64::MAX))) + u128::from(capacity - 1) * u128::from(cost.get());
-            prop_assert!(most <= (1 << 64) - 2, "{most}");
+            prop_assert!(most <= (1 << 64) - 3, "{most}");
             prop_assert!(flow.lasts >= HORIZON_NANOS, "{}", flow.lasts);
         }
 
@@ -426,7 +464,7 @@ mod tests {
             let mut steps = Steps::new(NonZeroU64::new(rate.period().as_nanos() as u64).unwrap(), step, Some(offset));
             steps.start(at(offset / 2));
             let most = u128::from(steps.at(at(u64::MAX))) + u128::from(step.get()) - 1;
-            prop_assert!(most <= (1 << 64) - 2, "{most}");
+            prop_assert!(most <= (1 << 64) - 3, "{most}");
             prop_assert!(steps.lasts >= HORIZON_NANOS, "{}", steps.lasts);
         }
 

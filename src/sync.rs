@@ -2,9 +2,9 @@
 //! checker under `--cfg tollgate_loom`.
 
 #[cfg(not(tollgate_loom))]
-pub(crate) use core::sync::atomic::{AtomicU64, Ordering};
+pub(crate) use core::sync::atomic::{AtomicU64, Ordering, fence};
 #[cfg(tollgate_loom)]
-pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
+pub(crate) use loom::sync::atomic::{AtomicU64, Ordering, fence};
 
 #[cfg(tollgate_loom)]
 pub(crate) use loom::sync::MutexGuard;
@@ -21,6 +21,10 @@ type Raw<T> = parking_lot::Mutex<T>;
 type Raw<T> = loom::sync::Mutex<T>;
 
 impl<T> Mutex<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(Raw::new(value))
+    }
+
     #[cfg(not(tollgate_loom))]
     #[inline(always)]
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
@@ -30,5 +34,33 @@ impl<T> Mutex<T> {
     #[cfg(tollgate_loom)]
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+#[cfg(tollgate_loom)]
+pub(crate) use loom::thread::yield_now;
+#[cfg(not(tollgate_loom))]
+pub(crate) use std::thread::yield_now;
+
+/// Numbers that are read whole while they may be replaced.
+#[cfg(not(tollgate_loom))]
+pub(crate) type Parameters<A> = crossbeam_utils::atomic::AtomicCell<A>;
+
+#[cfg(tollgate_loom)]
+#[derive(Debug)]
+pub(crate) struct Parameters<A>(Mutex<A>);
+
+#[cfg(tollgate_loom)]
+impl<A: Copy> Parameters<A> {
+    pub(crate) fn new(parameters: A) -> Self {
+        Self(Mutex::new(parameters))
+    }
+
+    pub(crate) fn load(&self) -> A {
+        *self.0.lock()
+    }
+
+    pub(crate) fn store(&self, parameters: A) {
+        *self.0.lock() = parameters;
     }
 }

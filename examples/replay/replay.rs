@@ -41,7 +41,8 @@ struct Replay {
 fn replay<A: Algorithm>(algorithm: A, traffic: &Traffic) -> Replay {
     let start = traffic.requests.first().map_or(Instant::ZERO, |request| request.at);
     let clock = ManualClock::starting_at(start);
-    let limiter = KeyedRateLimiter::with_clock(algorithm, clock.clone());
+    let limiter: KeyedRateLimiter<Vec<u8>, A, _> =
+        KeyedRateLimiter::with_clock(algorithm, clock.clone());
 
     let began = time::Instant::now();
     let released = traffic

@@ -27,6 +27,18 @@ macro_rules! all {
                 $(self.$at.start(now);)+
             }
 
+            fn unseen(&self) -> Self::State {
+                ($(self.$at.unseen(),)+)
+            }
+
+            fn resume(&mut self, old: &Self, now: Instant) {
+                $(self.$at.resume(&old.$at, now);)+
+            }
+
+            fn carry(&self, old: &Self, state: &Self::State, now: Instant) -> Self::State {
+                ($(self.$at.carry(&old.$at, &state.$at, now),)+)
+            }
+
             /// The most that all of them allow.
             #[inline]
             fn capacity(&self) -> u32 {
@@ -37,6 +49,11 @@ macro_rules! all {
             #[inline]
             fn earliest(&self, state: &Self::State, now: Instant, n: u32) -> Instant {
                 now$(.max(self.$at.earliest(&state.$at, now, n)))+
+            }
+
+            #[inline]
+            fn is_possible(&self, state: &Self::State, now: Instant, n: u32) -> bool {
+                $(self.$at.is_possible(&state.$at, now, n))&&+
             }
 
             #[inline]

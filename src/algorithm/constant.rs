@@ -34,6 +34,12 @@ macro_rules! constant {
 
             fn start(&mut self, _: Instant) {}
 
+            fn unseen(&self) {}
+
+            fn resume(&mut self, _: &Self, _: Instant) {}
+
+            fn carry(&self, _: &Self, (): &(), _: Instant) {}
+
             #[inline]
             fn capacity(&self) -> u32 {
                 $capacity

@@ -40,7 +40,7 @@ use core::time::Duration;
 /// clock.advance(Duration::from_secs(59));
 /// assert_eq!(limiter.try_acquire().retry_after(), Some(Duration::from_secs(1)));
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct FixedWindow {
     rate: Rate,
     meter: Meter<Steps>,
@@ -87,6 +87,10 @@ impl From<Rate> for FixedWindow {
 
 impl Algorithm for FixedWindow {
     on_one_word!(meter);
+
+    fn carry(&self, old: &Self, mark: &u64, now: Instant) -> u64 {
+        self.meter.carry(&old.meter, *mark, now)
+    }
 
     fn charge(&self, mark: &mut u64, now: Instant, n: u32) -> u32 {
         self.meter.charge(mark, now, n, 0)

@@ -48,7 +48,7 @@ use crate::supply::Flow;
 /// ```
 #[doc(alias = "shaper")]
 #[doc(alias = "throttle")]
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct LeakyBucket {
     rate: Rate,
     queue: u32,
@@ -96,6 +96,11 @@ impl From<Limit> for LeakyBucket {
 
 impl Algorithm for LeakyBucket {
     on_one_word!(meter);
+
+    fn carry(&self, old: &Self, mark: &u64, now: Instant) -> u64 {
+        let before = (&old.meter, old.without_delay);
+        self.meter.carry_queue(before, *mark, now, self.without_delay)
+    }
 
     #[inline]
     fn departure(&self, mark: &u64, now: Instant, n: u32) -> Instant {

@@ -27,6 +27,18 @@ impl<A: Algorithm> Algorithm for Locked<A> {
         self.0.start(now);
     }
 
+    fn unseen(&self) -> A::State {
+        self.0.unseen()
+    }
+
+    fn resume(&mut self, old: &Self, now: Instant) {
+        self.0.resume(&old.0, now);
+    }
+
+    fn carry(&self, old: &Self, state: &A::State, now: Instant) -> A::State {
+        self.0.carry(&old.0, state, now)
+    }
+
     #[inline]
     fn capacity(&self) -> u32 {
         self.0.capacity()
@@ -35,6 +47,11 @@ impl<A: Algorithm> Algorithm for Locked<A> {
     #[inline]
     fn earliest(&self, state: &A::State, now: Instant, n: u32) -> Instant {
         self.0.earliest(state, now, n)
+    }
+
+    #[inline(always)]
+    fn is_possible(&self, state: &A::State, now: Instant, n: u32) -> bool {
+        self.0.is_possible(state, now, n)
     }
 
     #[inline]

@@ -43,16 +43,18 @@ use std::collections::VecDeque;
 /// clock.advance(Duration::from_secs(10));
 /// assert_eq!(limiter.try_acquire().retry_after(), Some(Duration::from_secs(40)));
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct SlidingWindowLog {
     rate: Rate,
+    /// What callers never seen count as granted, for a change of the rate.
+    unseen: (Instant, u32),
 }
 
 impl SlidingWindowLog {
     /// `rate.count()` permits in any span of `rate.period()`.
     #[must_use]
     pub const fn new(rate: Rate) -> Self {
-        Self { rate }
+        Self { rate, unseen: (Instant::ZERO, 0) }
     }
 
     /// Permits and length of the window.
@@ -92,6 +94,20 @@ impl GrantLog {
     #[inline]
     fn total(&self) -> u64 {
         self.runs.back().map_or(self.before, |run| run.total)
+    }
+
+    /// Adds permits granted `at` a time that is not before the newest.
+    #[inline]
+    fn push(&mut self, at: Instant, permits: u64) {
+        if permits == 0 {
+            return;
+        }
+        let total = self.total().saturating_add(permits);
+        match self.runs.back_mut() {
+            Some(run) if run.at == at => run.total = total,
+            _ => self.runs.push_back(Run { at, total }),
+        }
+        self.newest = at;
     }
 
     /// The grant time of a call that reads `now`.
@@ -151,7 +167,42 @@ impl Algorithm for SlidingWindowLog {
     type Shared = MutexState<GrantLog>;
 
     /// A log counts from each grant, not from a start.
-    fn start(&mut self, _: Instant) {}
+    fn start(&mut self, _: Instant) {
+        self.unseen.1 = 0;
+    }
+
+    fn unseen(&self) -> GrantLog {
+        let (at, permits) = self.unseen;
+        let mut log = GrantLog::default();
+        log.push(at, permits.into());
+        log
+    }
+
+    fn resume(&mut self, old: &Self, now: Instant) {
+        let log = self.carry(old, &old.unseen(), now);
+        self.unseen = (log.newest, log.total() as u32);
+    }
+
+    /// Keeps the newest grants, as many permits as are missing now, and their
+    /// times, unless a shorter period had them back at once: what else is
+    /// missing counts as granted now.
+    fn carry(&self, old: &Self, log: &GrantLog, now: Instant) -> GrantLog {
+        let now = log.time(now);
+        let level = old.left(log, now).min(self.count());
+        let missing = self.count() - level;
+        // How much of the old log lies before what is kept.
+        let dropped = log.total() - missing.min(log.total());
+        let dropped = dropped.max(old.back(log, now)).max(self.back(log, now));
+        let mut carried = GrantLog { newest: log.newest, ..GrantLog::default() };
+        let mut kept = 0;
+        for run in log.runs.iter().filter(|run| run.total > dropped) {
+            let permits = run.total - dropped - kept;
+            carried.push(run.at, permits);
+            kept += permits;
+        }
+        carried.push(now, missing - kept);
+        carried
+    }
 
     #[inline]
     fn capacity(&self) -> u32 {
@@ -183,12 +234,7 @@ impl Algorithm for SlidingWindowLog {
     fn take(&self, log: &mut GrantLog, now: Instant, n: u32) {
         let at = log.time(now);
         self.forget_until(log, at);
-        let total = log.total().saturating_add(n.into());
-        match log.runs.back_mut() {
-            Some(run) if run.at == at => run.total = total,
-            _ => log.runs.push_back(Run { at, total }),
-        }
-        log.newest = at;
+        log.push(at, n.into());
     }
 
     #[inline]

@@ -41,7 +41,7 @@ use crate::supply::Flow;
 /// ```
 #[doc(alias = "gcra")]
 #[doc(alias = "quota")]
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct TokenBucket {
     limit: Limit,
     meter: Meter<Flow>,
@@ -77,6 +77,10 @@ impl From<Rate> for TokenBucket {
 
 impl Algorithm for TokenBucket {
     on_one_word!(meter);
+
+    fn carry(&self, old: &Self, mark: &u64, now: Instant) -> u64 {
+        self.meter.carry(&old.meter, *mark, now)
+    }
 
     fn charge(&self, mark: &mut u64, now: Instant, n: u32) -> u32 {
         self.meter.charge(mark, now, n, self.limit.burst().get())

@@ -44,4 +44,9 @@ impl<C: Clock> Clock for Clamped<C> {
         let now = self.source.now();
         now.max(Instant(self.highest.fetch_max(now.0, Ordering::Relaxed)))
     }
+
+    #[inline]
+    fn is_built_in(&self) -> bool {
+        self.source.is_built_in()
+    }
 }

@@ -54,4 +54,9 @@ impl Clock for CoarseClock {
     fn now(&self) -> Instant {
         Instant(self.now.load(Ordering::Relaxed))
     }
+
+    #[inline]
+    fn is_built_in(&self) -> bool {
+        true
+    }
 }

@@ -68,4 +68,9 @@ impl Clock for ManualClock {
     fn now(&self) -> Instant {
         Instant(self.now.load(Ordering::Acquire))
     }
+
+    #[inline]
+    fn is_built_in(&self) -> bool {
+        true
+    }
 }

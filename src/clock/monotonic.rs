@@ -44,4 +44,9 @@ impl Clock for MonotonicClock {
     fn now(&self) -> Instant {
         Instant(self.clock.delta_as_nanos(self.zero, self.clock.raw()))
     }
+
+    #[inline]
+    fn is_built_in(&self) -> bool {
+        true
+    }
 }

@@ -24,4 +24,9 @@ impl Clock for StdClock {
     fn now(&self) -> Instant {
         Instant(nanos(self.zero.elapsed()))
     }
+
+    #[inline]
+    fn is_built_in(&self) -> bool {
+        true
+    }
 }

@@ -40,4 +40,9 @@ impl Clock for WallClock {
     fn now(&self) -> Instant {
         self.0.now()
     }
+
+    #[inline]
+    fn is_built_in(&self) -> bool {
+        true
+    }
 }

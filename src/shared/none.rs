@@ -8,13 +8,24 @@ impl Cell for NoState {
     type State = ();
     type Step<'a> = Box<()>;
 
-    #[inline(always)]
-    fn begin(&self) -> Box<()> {
-        Box::default() // of no size, so nothing is allocated
+    fn holding((): ()) -> Self {
+        Self
     }
 
     #[inline(always)]
-    fn commit(&self, _: Box<()>) -> Result<(), Box<()>> {
+    fn begin(&self) -> Option<Box<()>> {
+        Some(Box::default()) // of no size, so nothing is allocated
+    }
+
+    #[inline(always)]
+    fn commit(&self, _: Box<()>) -> Result<(), Option<Box<()>>> {
         Ok(())
     }
+
+    /// Without a state there is nothing to move: it stays.
+    fn retire(&self, _: Box<()>) -> Result<(), Option<Box<()>>> {
+        Ok(())
+    }
+
+    fn set(&self, (): ()) {}
 }

@@ -181,10 +181,11 @@ impl<A: Algorithm> Subject<A> {
     pub fn new(make: &impl Make<A>, setup: Setup) -> Self {
         let clock = ManualClock::starting_at(Instant::from_nanos(setup.origin));
         let limiter = RateLimiter::with_clock(make(setup.rate, setup.burst), clock);
-        Self { setup, limiter, state: A::State::default(), grants: Vec::new(), granted: 0 }
+        let state = limiter.algorithm().unseen();
+        Self { setup, limiter, state, grants: Vec::new(), granted: 0 }
     }
 
-    pub fn algorithm(&self) -> &A {
+    pub fn algorithm(&self) -> A {
         self.limiter.algorithm()
     }
 
@@ -244,7 +245,7 @@ impl<A: Algorithm> Subject<A> {
     /// anything again; the last moment of time if there is none.
     pub fn end_of_supply(&self) -> u64 {
         let ended = |now: u64| {
-            let (now, mut state) = (Instant::from_nanos(now), A::State::default());
+            let (now, mut state) = (Instant::from_nanos(now), self.algorithm().unseen());
             self.algorithm().take(&mut state, now, self.capacity());
             self.algorithm().earliest(&state, now, 1) == Instant::MAX
         };
@@ -342,7 +343,7 @@ impl<A: Algorithm> Subject<A> {
 
     fn by_hand(&mut self, act: Act, now: u64) -> Reply {
         let now = Instant::from_nanos(now);
-        let algorithm = self.limiter.algorithm();
+        let algorithm = &self.limiter.algorithm();
         let state = &mut self.state;
         match act {
             Act::Acquire(n) => Reply::Said(decide_by_hand(algorithm, state, now, n, true)),
@@ -357,7 +358,7 @@ impl<A: Algorithm> Subject<A> {
                 })
             }
             Act::Reset => {
-                *state = A::State::default();
+                *state = algorithm.unseen();
                 Reply::Forgot
             }
         }

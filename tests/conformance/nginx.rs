@@ -130,13 +130,13 @@ impl Script {
             });
         };
         match (self.steps.iter().all(|step| step.key.is_empty()), self.steps_back()) {
-            (true, true) => everywhere_clamped(algorithm.clone(), test),
-            (true, false) => everywhere(algorithm.clone(), test),
+            (true, true) => everywhere_clamped(algorithm, test),
+            (true, false) => everywhere(algorithm, test),
             (false, _) => {}
         }
         for start in crate::subject::ORIGINS.map(Instant::from_nanos) {
-            self.by_key(start, algorithm.clone());
-            self.by_key(start, Locked(algorithm.clone()));
+            self.by_key(start, algorithm);
+            self.by_key(start, Locked(algorithm));
         }
     }
 

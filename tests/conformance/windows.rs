@@ -79,10 +79,10 @@ fn replay<A: Algorithm + 'static>(vector: &Vector, limit: u32, window: u64, algo
         let start = Instant::from_nanos(made + shift);
         let test = |subject: &Subject| check(subject, &steps, made, limit, window, vector);
         if steps_back {
-            test(&Subject::clamped(start, algorithm.clone()));
-            test(&Subject::clamped(start, Locked(algorithm.clone())));
+            test(&Subject::clamped(start, algorithm));
+            test(&Subject::clamped(start, Locked(algorithm)));
         } else {
-            on_both(start, algorithm.clone(), test);
+            on_both(start, algorithm, test);
         }
     }
 }

@@ -151,12 +151,12 @@ fn giving_back_makes_permits() {
 #[test]
 fn a_joint_refusal_has_charged_one_limit() {
     let (a, b) = (bucket(1, s(60), 10), bucket(1, s(60), 5));
-    everywhere((a.clone(), b.clone()), |limiter| joint(limiter, 1));
-    everywhere((b, a.clone()), |limiter| joint(limiter, 0));
+    everywhere((a, b), |limiter| joint(limiter, 1));
+    everywhere((b, a), |limiter| joint(limiter, 0));
 
     // The same where the tighter one refills at once, so that the other shows.
     let quick = bucket(5, s(1), 5);
-    everywhere((a.clone(), quick.clone()), |limiter| first_shows(limiter, 0));
+    everywhere((a, quick), |limiter| first_shows(limiter, 0));
     everywhere((quick, a), |limiter| first_shows(limiter, 1));
 
     // The wait is the longest.

@@ -82,7 +82,7 @@ fn windows_begin_where_nobody_expects() {
         let own = FixedWindow::new(rate(1, s(60)));
         let shared = FixedWindow::aligned(rate(1, s(60)), edge);
 
-        let made = |windows: &FixedWindow| RateLimiter::with_clock(windows.clone(), clock.clone());
+        let made = |windows: &FixedWindow| RateLimiter::with_clock(*windows, clock.clone());
         let earlier = [made(&own), made(&shared)];
         at(s(30));
         let later = [made(&own), made(&shared)];

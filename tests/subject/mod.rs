@@ -16,7 +16,7 @@ pub(crate) const ORIGINS: [u64; 3] = [0, 1, 1 << 63];
 /// clock's origin at each of [`ORIGINS`].
 pub(crate) fn everywhere<A: Algorithm + 'static>(algorithm: A, test: impl Fn(&Subject)) {
     for origin in ORIGINS {
-        on_both(Instant::from_nanos(origin), algorithm.clone(), &test);
+        on_both(Instant::from_nanos(origin), algorithm, &test);
     }
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn on_both<A: Algorithm + 'static>(
     algorithm: A,
     test: impl Fn(&Subject),
 ) {
-    test(&Subject::new(start, algorithm.clone()));
+    test(&Subject::new(start, algorithm));
     test(&Subject::new(start, Locked(algorithm)));
 }
 
@@ -34,8 +34,8 @@ pub(crate) fn on_both<A: Algorithm + 'static>(
 pub(crate) fn everywhere_clamped<A: Algorithm + 'static>(algorithm: A, test: impl Fn(&Subject)) {
     for origin in ORIGINS {
         let start = Instant::from_nanos(origin);
-        test(&Subject::clamped(start, algorithm.clone()));
-        test(&Subject::clamped(start, Locked(algorithm.clone())));
+        test(&Subject::clamped(start, algorithm));
+        test(&Subject::clamped(start, Locked(algorithm)));
     }
 }
 

@@ -1,0 +1,146 @@
+//! Replacing a limiter's parameters while others decide by them.
+//!
+//! ```text
+//! generation    0            1             2             3
+//! place       first       slot 1        slot 0        slot 1
+//!               |  set aside ^ | set aside ^ | set aside ^
+//!               +------------+ +-----------+ +-----------+
+//! ```
+//!
+//! Each generation is a set of parameters and the state that goes with it. A
+//! change makes the next one ready in the slot that nobody uses and sets the
+//! present state aside in the same step ([`Shared::set_aside`]): up to that
+//! step every decision was made by the old parameters, from it on by the new.
+//! Who finds a state aside goes on to the next generation, and publishes it if
+//! the thread that made the change has not come to it yet. So no decision ever
+//! waits for a change, and a limiter that was never changed pays nothing.
+//!
+//! A slot is used again two changes later. Until then a slow reader may still
+//! be in it, so readers are counted, and a change waits for those of the
+//! generation before the present one.
+//!
+//! # Orderings
+//!
+//! * `current` and `readers` are sequentially consistent: a reader counts itself
+//!   and then looks whether its generation is still current; a change makes
+//!   another generation current and later looks whether readers are counted.
+//!   In a single order one of the two sees the other, which release and acquire
+//!   on two variables do not give.
+//! * The end of a read releases what the reader read, before the slot is
+//!   written again.
+//! * Setting a state aside releases the slot that succeeds it (see
+//!   [`AtomicState`](crate::AtomicState)).
+
+use crate::algorithm::Algorithm;
+use crate::clock::Instant;
+use crate::shared::Shared;
+use crate::sync::{AtomicU64, Mutex, Ordering, Parameters, yield_now};
+use crate::verb::{Peek, Verb};
+use crossbeam_utils::CachePadded;
+
+#[derive(Debug)]
+pub(crate) struct Generations<A: Algorithm> {
+    /// Zero is not here: the parameters and state a limiter was made with.
+    current: AtomicU64,
+    slots: [CachePadded<Slot<A>>; 2],
+    changing: Mutex<()>,
+}
+
+#[derive(Debug)]
+struct Slot<A: Algorithm> {
+    parameters: Parameters<A>,
+    state: A::Shared,
+    readers: AtomicU64,
+}
+
+impl<A: Algorithm> Generations<A> {
+    /// Ready for the first change of a limiter with the parameters `first`.
+    pub(crate) fn after(first: &A) -> Self {
+        let slot = || {
+            CachePadded::new(Slot {
+                parameters: Parameters::new(*first),
+                state: A::Shared::new(first.unseen()),
+                readers: AtomicU64::new(0),
+            })
+        };
+        Self { current: AtomicU64::new(0), slots: [slot(), slot()], changing: Mutex::new(()) }
+    }
+
+    fn slot(&self, generation: u64) -> &Slot<A> {
+        &self.slots[(generation & 1) as usize]
+    }
+
+    /// The parameters of the newest generation, unless that is the first.
+    pub(crate) fn parameters(&self) -> Option<A> {
+        if self.current.load(Ordering::SeqCst) == 0 {
+            None
+        } else {
+            Some(self.call(Present, Instant::ZERO))
+        }
+    }
+
+    /// Calls with the present generation, or with the next if the state has
+    /// been set aside. The first is aside.
+    pub(crate) fn call<V: Verb<A>>(&self, verb: V, now: Instant) -> V::Answer {
+        loop {
+            let generation = self.current.load(Ordering::SeqCst);
+            let mut answer = None;
+            if generation > 0 {
+                let slot = self.slot(generation);
+                slot.readers.fetch_add(1, Ordering::SeqCst);
+                let is_current = self.current.load(Ordering::SeqCst) == generation;
+                if is_current {
+                    answer = verb.call(&slot.parameters.load(), &slot.state, now, generation);
+                }
+                slot.readers.fetch_sub(1, Ordering::Release);
+                if !is_current {
+                    continue;
+                }
+            }
+            match answer {
+                Some(answer) => return answer,
+                None => self.publish(generation),
+            }
+        }
+    }
+
+    /// Ends a generation whose state is aside.
+    fn publish(&self, generation: u64) {
+        // That it fails says that somebody else has done it.
+        let _ = self.current.compare_exchange(
+            generation,
+            generation + 1,
+            Ordering::SeqCst,
+            Ordering::Relaxed,
+        );
+    }
+
+    /// Replaces the parameters, at `now`. `first` is the first generation.
+    pub(crate) fn change(&self, first: (&A, &A::Shared), mut new: A, now: Instant) {
+        let _changing = self.changing.lock();
+        let generation = self.current.load(Ordering::SeqCst);
+        let (old, state) = match generation {
+            0 => (*first.0, first.1),
+            _ => (self.slot(generation).parameters.load(), &self.slot(generation).state),
+        };
+        let next = self.slot(generation + 1);
+        while next.readers.load(Ordering::SeqCst) > 0 {
+            yield_now();
+        }
+        new.resume(&old, now);
+        next.parameters.store(new);
+        state.set_aside(|state| next.state.replace(new.carry(&old, state, now)));
+        self.publish(generation);
+    }
+}
+
+/// Reads the parameters.
+struct Present;
+
+impl<A: Algorithm> Verb<A> for Present {
+    type Answer = A;
+
+    fn call(&self, algorithm: &A, state: &A::Shared, now: Instant, era: u64) -> Option<A> {
+        Peek(0).call(algorithm, state, now, era).map(|_| *algorithm)
+    }
+}

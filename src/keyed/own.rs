@@ -1,0 +1,210 @@
+//! Keys with parameters of their own, in a table beside the map.
+
+use super::map::Map;
+use super::{KeyedRateLimiter, Lookup};
+use crate::algorithm::{Algorithm, IntoAlgorithm};
+use crate::clock::{Clock, Instant};
+use crate::shared::Shared;
+use crate::sync::Mutex;
+use crate::verb::{Peek, Verb};
+use core::fmt;
+use core::hash::{BuildHasher, Hash};
+use std::sync::Arc;
+
+/// Where keys with parameters of their own are. Their states in the main map
+/// are set aside, which is how a decision learns to look here.
+pub(super) type OwnMap<K, A, S> = Map<K, Arc<Mutex<Own<A>>>, S>;
+
+/// Parameters and state of one key.
+#[derive(Debug)]
+pub(super) struct Own<A: Algorithm> {
+    algorithm: A,
+    state: A::Shared,
+    /// Grants of other eras cannot be given back.
+    era: u64,
+    /// It was here, and is in the main map again.
+    gone: bool,
+}
+
+impl<A: Algorithm> Own<A> {
+    pub(super) fn new(algorithm: A, era: u64) -> Self {
+        Self { algorithm, state: A::Shared::new(algorithm.unseen()), era, gone: false }
+    }
+
+    pub(super) fn call<V: Verb<A>>(&mut self, now: Instant, verb: V) -> Option<V::Answer> {
+        if self.gone { None } else { verb.call(&self.algorithm, &self.state, now, self.era) }
+    }
+
+    /// Becomes what `new` makes of a state under `old`.
+    fn take_over(&mut self, mut new: A, old: &A, state: &A::State, now: Instant) {
+        new.resume(old, now);
+        self.state.replace(new.carry(old, state, now));
+        self.algorithm = new;
+    }
+
+    pub(super) fn reconfigure(&mut self, mut new: A, now: Instant, era: u64) {
+        let old = self.algorithm;
+        new.resume(&old, now);
+        self.state.with_mut(|state| *state = new.carry(&old, state, now));
+        self.algorithm = new;
+        self.era = era;
+    }
+}
+
+/// There was no room for another key: see
+/// [`with_max_keys`](KeyedRateLimiter::with_max_keys).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Full;
+
+impl fmt::Display for Full {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the limiter holds as many keys as it may")
+    }
+}
+
+impl core::error::Error for Full {}
+
+impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A, C, S> {
+    /// Gives a key parameters of its own, or other ones: a plan. It keeps what
+    /// it holds, as with [`reconfigure`](Self::reconfigure), and is remembered
+    /// until [`clear_own`](Self::clear_own) or [`remove`](Self::remove).
+    ///
+    /// A decision about such a key costs a second look-up and a lock; other
+    /// keys pay nothing for it.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`] when the key is new and there is no room for it.
+    ///
+    /// ```
+    /// use tollgate::{KeyedRateLimiter, limit};
+    ///
+    /// let limiter: KeyedRateLimiter<String> = KeyedRateLimiter::new(limit!("5/min"));
+    /// limiter.set_own("alice", limit!("500/min"))?; // the new plan
+    /// assert_eq!(limiter.peek("alice").limit(), 500);
+    /// assert_eq!(limiter.peek("alice").remaining(), 5); // not a burst for free
+    /// limiter.clear_own("alice");
+    /// assert_eq!(limiter.peek("alice").limit(), 5);
+    /// # Ok::<(), tollgate::Full>(())
+    /// ```
+    pub fn set_own<Q: Lookup<K> + ?Sized>(
+        &self,
+        key: &Q,
+        algorithm: impl IntoAlgorithm<Algorithm = A>,
+    ) -> Result<(), Full> {
+        let algorithm = algorithm.into_algorithm();
+        let now = self.clock.now();
+        let era = self.upkeep.era();
+        let hash = self.map.hash(key);
+        let _editing = self.editing.lock();
+        if let Some(own) = self.find_own(key, hash) {
+            own.lock().reconfigure(algorithm, now, era);
+            return Ok(());
+        }
+        if !self.reserve_for(key, hash, now) {
+            return Err(Full);
+        }
+        // First the place, then the sign that points to it.
+        let own = Arc::new(Mutex::new(Own::new(algorithm, era)));
+        let places = self.own.get_or_init(|| Map::new(self.hasher.clone()));
+        let _ = places.part(hash).find_or_add((hash, key.to_key()), |_| ((), Some(own.clone())));
+        let part = self.map.part(hash);
+        let moves = |old: A, state: &A::Shared| {
+            let now = now.max(part.about.swept());
+            state.set_aside(|state| own.lock().take_over(algorithm, &old, state, now));
+        };
+        let (_, added) = part.find_or_add((hash, key.to_key()), |known| {
+            let old = self.parameters_in(part);
+            if let Some(state) = known {
+                return (moves(old, state), None);
+            }
+            let state = A::Shared::new(old.unseen());
+            (moves(old, &state), Some(state))
+        });
+        if added.is_err() {
+            self.room.give_up(1); // reserved for a key that was there already
+        }
+        Ok(())
+    }
+
+    /// Takes a key's own parameters away again. Says whether it had any.
+    pub fn clear_own<Q: Lookup<K> + ?Sized>(&self, key: &Q) -> bool {
+        let now = self.clock.now();
+        let hash = self.map.hash(key);
+        let _editing = self.editing.lock();
+        let Some(own) = self.find_own(key, hash) else {
+            return false;
+        };
+        let part = self.map.part(hash);
+        let mut own = own.lock();
+        let Own { algorithm, state, gone, .. } = &mut *own;
+        part.find(
+            hash,
+            |other| key.is(other),
+            |there| {
+                let base = self.parameters_in(part);
+                state.with_mut(|state| there.replace(base.carry(algorithm, state, now)));
+            },
+        );
+        *gone = true;
+        drop(own);
+        part.about.may_be_fresh_from(now);
+        self.unlist(key, hash);
+        true
+    }
+
+    /// Calls with the state of a key whose state in the map is aside; none if
+    /// it is there again, or gone.
+    #[cold]
+    pub(super) fn call_own<Q, V>(
+        &self,
+        key: &Q,
+        hash: u64,
+        now: Instant,
+        verb: V,
+    ) -> Option<V::Answer>
+    where
+        Q: Lookup<K> + ?Sized,
+        V: Verb<A>,
+    {
+        self.find_own(key, hash)?.lock().call(now, verb)
+    }
+
+    /// The permits that a key with its own parameters has left.
+    pub(super) fn own_level(&self, key: &K, now: Instant) -> Option<u32>
+    where
+        K: Clone,
+    {
+        let hash = self.map.hash(key);
+        self.call_own(key, hash, now, Peek(0)).map(|decision| decision.remaining())
+    }
+
+    /// Ends a key's own parameters, once it is no longer in the map.
+    pub(super) fn disown<Q: Lookup<K> + ?Sized>(&self, key: &Q, hash: u64) {
+        if let Some(own) = self.find_own(key, hash) {
+            own.lock().gone = true;
+            self.unlist(key, hash);
+        }
+    }
+
+    /// The same for all keys.
+    pub(super) fn disown_all(&self) {
+        for part in self.own.get().into_iter().flat_map(Map::parts) {
+            part.retain(|_, own| {
+                own.lock().gone = true;
+                false
+            });
+            part.shrink(1);
+        }
+    }
+
+    fn find_own<Q: Lookup<K> + ?Sized>(&self, key: &Q, hash: u64) -> Option<Arc<Mutex<Own<A>>>> {
+        self.own.get()?.part(hash).find(hash, |other| key.is(other), Arc::clone)
+    }
+
+    fn unlist<Q: Lookup<K> + ?Sized>(&self, key: &Q, hash: u64) {
+        if let Some(places) = self.own.get() {
+            places.part(hash).remove(hash, |other| key.is(other));
+        }
+    }
+}
