@@ -118,6 +118,17 @@ pub trait Algorithm: Copy + Debug + Send + Sync {
     /// [`receipt`](Self::receipt) was `receipt`, and returns how many.
     fn refund(&self, state: &mut Self::State, now: Instant, receipt: u64, n: u32) -> u32;
 
+    /// Gives back up to `n` permits of a grant that was made at `taken`, even if
+    /// others have been granted since, and returns how many: no more than leave
+    /// everything that is granted within the algorithm's bound, whatever else
+    /// is given back. None, where a grant once made stands.
+    ///
+    /// Receipts from before are worth nothing after it.
+    fn cancel(&self, state: &mut Self::State, now: Instant, taken: Instant, n: u32) -> u32 {
+        let _ = (state, now, taken, n);
+        0
+    }
+
     /// What a caller is told beside the decision, `refused` being the permits
     /// that could not be had. Only an algorithm made of several overrides it.
     #[inline]

@@ -37,8 +37,7 @@ pub struct Decision {
     /// The permits that a refund may give back.
     permits: u32,
     receipt: u64,
-    /// The parameters it was granted by, as the limiter numbers them.
-    era: u64,
+    era: Era,
     limit: u32,
     remaining: u32,
     index: usize,
@@ -47,6 +46,15 @@ pub struct Decision {
     /// `u64::MAX` for never.
     retry_after: u64,
     reset_after: u64,
+}
+
+/// When a receipt is good: while neither number has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Era {
+    /// The parameters, as their limiter numbers them.
+    pub(crate) generation: u64,
+    /// How often something other than the newest grant has been undone.
+    pub(crate) cancels: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -179,6 +187,10 @@ impl Decision {
         }
     }
 
+    pub(crate) fn denial(&self) -> Denial<'_> {
+        Denial(self)
+    }
+
     /// The permits that may be given back.
     #[inline]
     pub(crate) fn permits(&self) -> u32 {
@@ -186,15 +198,19 @@ impl Decision {
     }
 
     #[inline(always)]
-    pub(crate) fn in_era(self, era: u64) -> Self {
+    pub(crate) fn in_era(self, era: Era) -> Self {
         Self { era, ..self }
     }
 
     /// The receipt by which `n` permits may be given back, in the era of the
     /// grant.
     #[inline]
-    pub(crate) fn receipt(&self, era: u64, n: u32) -> Option<u64> {
+    pub(crate) fn receipt(&self, era: Era, n: u32) -> Option<u64> {
         (self.era == era && n <= self.permits).then_some(self.receipt)
+    }
+
+    pub(crate) fn has_parameters_of(&self, era: Era) -> bool {
+        self.era.generation == era.generation
     }
 }
 
@@ -212,12 +228,22 @@ impl core::ops::Deref for Denied {
 
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.retry_after() {
-            Some(wait) if self.is_full() => write!(f, "too many keys, retry in {wait:?}"),
+        self.0.denial().fmt(f)
+    }
+}
+
+/// The words for a denial.
+pub(crate) struct Denial<'a>(&'a Decision);
+
+impl fmt::Display for Denial<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(denied) = self;
+        match denied.retry_after() {
+            Some(wait) if denied.is_full() => write!(f, "too many keys, retry in {wait:?}"),
             Some(wait) => write!(f, "rate limit exceeded, retry in {wait:?}"),
-            None if self.is_full() => f.write_str("too many keys"),
-            None if self.is_never() => {
-                write!(f, "more permits than the limit of {} per call", self.limit())
+            None if denied.is_full() => f.write_str("too many keys"),
+            None if denied.is_never() => {
+                write!(f, "more permits than the limit of {} per call", denied.limit())
             }
             None => f.write_str("rate limit exceeded for good"),
         }
@@ -304,7 +330,7 @@ fn describe<A: Algorithm>(
         outcome,
         permits: 0,
         receipt: 0,
-        era: 0,
+        era: Era::default(),
         limit: report.limit,
         remaining: report.remaining,
         index: report.index,

@@ -21,18 +21,20 @@
 //!
 //! # Orderings
 //!
-//! * `current` and `readers` are sequentially consistent: a reader counts itself
-//!   and then looks whether its generation is still current; a change makes
-//!   another generation current and later looks whether readers are counted.
-//!   In a single order one of the two sees the other, which release and acquire
-//!   on two variables do not give.
-//! * The end of a read releases what the reader read, before the slot is
-//!   written again.
+//! * A reader counts itself and then looks whether its generation is still
+//!   current; a change looks whether readers are counted, long after another
+//!   generation has become current. Both count by a read-modify-write that
+//!   acquires and releases, so one comes first: either the change sees the
+//!   reader, or the reader sees what the change has done before.
+//! * The end of a read releases, so that what was read is not overwritten
+//!   before.
+//! * Making a generation current releases it to those who come to it that way.
 //! * Setting a state aside releases the slot that succeeds it (see
 //!   [`AtomicState`](crate::AtomicState)).
 
 use crate::algorithm::Algorithm;
 use crate::clock::Instant;
+use crate::decision::Era;
 use crate::shared::Shared;
 use crate::sync::{AtomicU64, Mutex, Ordering, Parameters, yield_now};
 use crate::verb::{Peek, Verb};
@@ -72,25 +74,26 @@ impl<A: Algorithm> Generations<A> {
 
     /// The parameters of the newest generation, unless that is the first.
     pub(crate) fn parameters(&self) -> Option<A> {
-        if self.current.load(Ordering::SeqCst) == 0 {
+        if self.current.load(Ordering::Acquire) == 0 {
             None
         } else {
-            Some(self.call(Present, Instant::ZERO))
+            Some(self.call(Present, Instant::ZERO, 0))
         }
     }
 
     /// Calls with the present generation, or with the next if the state has
     /// been set aside. The first is aside.
-    pub(crate) fn call<V: Verb<A>>(&self, verb: V, now: Instant) -> V::Answer {
+    pub(crate) fn call<V: Verb<A>>(&self, verb: V, now: Instant, cancels: u64) -> V::Answer {
         loop {
-            let generation = self.current.load(Ordering::SeqCst);
+            let generation = self.current.load(Ordering::Acquire);
             let mut answer = None;
             if generation > 0 {
                 let slot = self.slot(generation);
-                slot.readers.fetch_add(1, Ordering::SeqCst);
-                let is_current = self.current.load(Ordering::SeqCst) == generation;
+                slot.readers.fetch_add(1, Ordering::AcqRel);
+                let is_current = self.current.load(Ordering::Acquire) == generation;
                 if is_current {
-                    answer = verb.call(&slot.parameters.load(), &slot.state, now, generation);
+                    let era = Era { generation, cancels };
+                    answer = verb.call(&slot.parameters.load(), &slot.state, now, era);
                 }
                 slot.readers.fetch_sub(1, Ordering::Release);
                 if !is_current {
@@ -110,7 +113,7 @@ impl<A: Algorithm> Generations<A> {
         let _ = self.current.compare_exchange(
             generation,
             generation + 1,
-            Ordering::SeqCst,
+            Ordering::AcqRel,
             Ordering::Relaxed,
         );
     }
@@ -118,13 +121,13 @@ impl<A: Algorithm> Generations<A> {
     /// Replaces the parameters, at `now`. `first` is the first generation.
     pub(crate) fn change(&self, first: (&A, &A::Shared), mut new: A, now: Instant) {
         let _changing = self.changing.lock();
-        let generation = self.current.load(Ordering::SeqCst);
+        let generation = self.current.load(Ordering::Acquire);
         let (old, state) = match generation {
             0 => (*first.0, first.1),
             _ => (self.slot(generation).parameters.load(), &self.slot(generation).state),
         };
         let next = self.slot(generation + 1);
-        while next.readers.load(Ordering::SeqCst) > 0 {
+        while next.readers.fetch_add(0, Ordering::AcqRel) > 0 {
             yield_now();
         }
         new.resume(&old, now);
@@ -140,7 +143,7 @@ struct Present;
 impl<A: Algorithm> Verb<A> for Present {
     type Answer = A;
 
-    fn call(&self, algorithm: &A, state: &A::Shared, now: Instant, era: u64) -> Option<A> {
+    fn call(&self, algorithm: &A, state: &A::Shared, now: Instant, era: Era) -> Option<A> {
         Peek(0).call(algorithm, state, now, era).map(|_| *algorithm)
     }
 }

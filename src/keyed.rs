@@ -50,10 +50,10 @@ pub use random_state::{KeyHasher, RandomState};
 
 use crate::algorithm::{Algorithm, IntoAlgorithm, TokenBucket};
 use crate::clock::{Clock, Instant, MonotonicClock};
-use crate::decision::Decision;
+use crate::decision::{Decision, Era};
 use crate::shared::Shared;
 use crate::sync::{Mutex, Ordering, Parameters};
-use crate::verb::{Acquire, Charge, Peek, Refund, Reset, Verb};
+use crate::verb::{Acquire, Cancel, Charge, Peek, Refund, Reset, Verb};
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use eviction::{About, KeyedVerb, Room, Upkeep};
@@ -223,6 +223,22 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
         KeyedAt { limiter: self, now }
     }
 
+    /// Gives back a grant of `key` made at `taken`, whoever has taken since.
+    pub(crate) fn cancel<Q>(&self, key: &Q, grant: &Decision, taken: Instant)
+    where
+        Q: Lookup<K> + ?Sized,
+    {
+        let refund = Refund(grant, grant.permits());
+        if self.call_now(key, refund) > 0 || self.call_now(key, Cancel(grant, taken)) > 0 {
+            return;
+        }
+        let now = self.clock.now();
+        self.room.overflow(|own| match own.call(now, refund) {
+            Some(0) => own.call(now, Cancel(grant, taken)),
+            given => given,
+        });
+    }
+
     /// Gives back to the state that keys share for which there was no room; a
     /// grant is of one era alone.
     fn refund_shared(&self, grant: &Decision, n: u32, now: Instant) -> u32 {
@@ -256,7 +272,13 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
         loop {
             let known = find!(part, hash, |other| key.is(other), |state| {
                 let now = clock.now();
+                if V::ENDS_ERA {
+                    part.about.cancels.fetch_add(1, Ordering::AcqRel);
+                }
                 let answer = self.call_in(part, state, now, verb);
+                if V::ENDS_ERA {
+                    part.about.cancels.fetch_add(1, Ordering::AcqRel);
+                }
                 if V::FREES {
                     part.about.may_be_fresh_from(now);
                 }
@@ -302,7 +324,7 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
     }
 
     /// The parameters that the states of a part go with, while its lock is
-    /// held, and the number of changes that led to them.
+    /// held, and the era they make.
     ///
     /// The generation is relaxed, and its slot not written meanwhile: both are
     /// changed only under the part's exclusive lock, or before it.
@@ -311,11 +333,12 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
         &'a self,
         part: &Part<K, A::Shared, S, About>,
         changed: &'a mut Option<A>,
-    ) -> (&'a A, u64) {
+    ) -> (&'a A, Era) {
         let generation = part.about.generation.load(Ordering::Relaxed);
+        let era = Era { generation, cancels: part.about.cancels.load(Ordering::Acquire) };
         match generation {
-            0 => (&self.first, 0),
-            _ => (changed.insert(self.parameters(generation)), generation),
+            0 => (&self.first, era),
+            _ => (changed.insert(self.parameters(generation)), era),
         }
     }
 

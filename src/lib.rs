@@ -80,6 +80,7 @@ mod clock;
 mod decision;
 mod error;
 mod generations;
+mod join;
 mod keyed;
 mod limiter;
 mod meter;
@@ -99,6 +100,7 @@ pub use clock::{
 };
 pub use decision::{Decision, Denied};
 pub use error::ConfigError;
+pub use join::{JoinDenied, KeyedRequest, LimiterRequest, Request, join};
 pub use keyed::{Full, KeyHasher, KeyedAt, KeyedRateLimiter, Lookup, Pair, RandomState, WhenFull};
 pub use limiter::{At, RateLimiter};
 pub use rate::{HORIZON, Limit, Rate};

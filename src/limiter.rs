@@ -2,13 +2,13 @@
 
 use crate::algorithm::{Algorithm, IntoAlgorithm, TokenBucket};
 use crate::clock::{Clock, Instant, MonotonicClock};
-use crate::decision::Decision;
+use crate::decision::{Decision, Era};
 use crate::error::ConfigError;
 use crate::generations::Generations;
 use crate::shared::Shared;
-use crate::verb::{Acquire, Charge, Peek, Refund, Reset, Verb};
+use crate::sync::{AtomicU64, Lazy, Ordering};
+use crate::verb::{Acquire, Cancel, Charge, Peek, Refund, Reset, Verb};
 use crossbeam_utils::CachePadded;
-use std::sync::OnceLock;
 
 /// A rate limiter: an algorithm, a clock and a state that threads share.
 ///
@@ -42,7 +42,14 @@ pub struct RateLimiter<A: Algorithm = TokenBucket, C = MonotonicClock> {
     /// On cache lines of its own, away from whatever its owner keeps beside.
     state: CachePadded<A::Shared>,
     /// Where a limiter goes on that has been changed.
-    later: OnceLock<Box<Generations<A>>>,
+    later: Lazy<Generations<A>>,
+    /// How often something other than the newest grant has been undone, counted
+    /// before and after.
+    ///
+    /// A grant is of the era that it reads before it takes, which is why the
+    /// read acquires; if the count has moved when a receipt comes back, the
+    /// state may look as after that grant and not be so.
+    cancels: AtomicU64,
 }
 
 impl<A: Algorithm> RateLimiter<A> {
@@ -61,7 +68,8 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
         let mut algorithm = algorithm.into_algorithm();
         algorithm.start(clock.now());
         let state = CachePadded::new(A::Shared::new(algorithm.unseen()));
-        Self { algorithm, clock, state, later: OnceLock::new() }
+        let later = Lazy::new(|| Generations::after(&algorithm));
+        Self { algorithm, clock, state, later, cancels: AtomicU64::new(0) }
     }
 
     /// The same limiter, starting with only so many permits.
@@ -183,6 +191,14 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
         self.now().refund_n(grant, n)
     }
 
+    /// Gives back a grant made at `taken`, whoever has taken since.
+    pub(crate) fn cancel(&self, grant: &Decision, taken: Instant) {
+        let (parts, now) = (self.parts(), self.clock.now());
+        if parts.call(Refund(grant, grant.permits()), now) == 0 {
+            parts.call(Cancel(grant, taken), now);
+        }
+    }
+
     /// Forgets everything: as good as new.
     pub fn reset(&self) {
         self.parts().call(Reset, Instant::ZERO);
@@ -213,7 +229,7 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
     /// assert_eq!(limiter.try_acquire().retry_after(), Some(Duration::from_millis(50)));
     /// ```
     pub fn reconfigure(&self, algorithm: impl IntoAlgorithm<Algorithm = A>) {
-        let later = self.later.get_or_init(|| Box::new(Generations::after(&self.algorithm)));
+        let later = self.later.get_or_make(|| Generations::after(&self.algorithm));
         let first = (&self.algorithm, &*self.state);
         later.change(first, algorithm.into_algorithm(), self.clock.now());
     }
@@ -226,7 +242,8 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
 
     #[inline(always)]
     fn parts(&self) -> Parts<'_, A> {
-        Parts { algorithm: &self.algorithm, state: &self.state, later: &self.later }
+        let Self { algorithm, state, later, cancels, .. } = self;
+        Parts { algorithm, state, later, cancels }
     }
 
     /// The clock.
@@ -240,29 +257,41 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
 struct Parts<'a, A: Algorithm> {
     algorithm: &'a A,
     state: &'a A::Shared,
-    later: &'a OnceLock<Box<Generations<A>>>,
+    later: &'a Lazy<Generations<A>>,
+    cancels: &'a AtomicU64,
 }
 
 impl<A: Algorithm> Parts<'_, A> {
     /// Calls with the parameters and the state as they are now.
     #[inline(always)]
     fn call<V: Verb<A> + Copy>(&self, verb: V, now: Instant) -> V::Answer {
+        if V::ENDS_ERA {
+            self.cancels.fetch_add(1, Ordering::AcqRel);
+        }
         loop {
-            if let Some(answer) = verb.call(self.algorithm, self.state, now, 0) {
-                return answer;
+            let cancels = self.cancels.load(Ordering::Acquire);
+            let era = Era { generation: 0, cancels };
+            let answer = match verb.call(self.algorithm, self.state, now, era) {
+                Some(answer) => answer,
+                // Not straight into the caller's place for the answer: that
+                // would keep the compiler from leaving out what the caller does
+                // not need.
+                None => match self.call_later(verb, now, cancels) {
+                    Some(answer) => answer,
+                    None => continue,
+                },
+            };
+            if V::ENDS_ERA {
+                self.cancels.fetch_add(1, Ordering::AcqRel);
             }
-            // Not straight into the caller's place for the answer: that would
-            // keep the compiler from leaving out what the caller does not need.
-            if let Some(answer) = self.call_later(verb, now) {
-                return answer;
-            }
+            return answer;
         }
     }
 
     /// Only a change sets a state aside, and it has a place to go on before.
     #[cold]
-    fn call_later<V: Verb<A>>(&self, verb: V, now: Instant) -> Option<V::Answer> {
-        Some(self.later.get()?.call(verb, now))
+    fn call_later<V: Verb<A>>(&self, verb: V, now: Instant, cancels: u64) -> Option<V::Answer> {
+        Some(self.later.get()?.call(verb, now, cancels))
     }
 }
 

@@ -37,22 +37,27 @@ impl<S: Supply> Meter<S> {
         self.unseen = 0;
     }
 
-    pub(crate) fn resume(&mut self, old: &Self, now: Instant) {
-        self.supply.resume(&old.supply, now);
-        self.unseen = self.carry(old, old.unseen, now);
-    }
-
     /// The mark with as many permits left as `mark` had, if so many fit, and
     /// with as much debt.
     pub(crate) fn carry(&self, old: &Self, mark: u64, now: Instant) -> u64 {
-        let ahead = u128::from(mark.saturating_sub(old.supply.at(now)));
         let cost = u128::from(self.cost.get());
-        let missing = (ahead * cost).div_ceil(u128::from(old.cost.get()));
+        let missing = self.missing(old, mark, now);
         let missing = if old.capacity <= self.capacity {
             missing + u128::from(self.capacity - old.capacity) * cost
         } else {
             missing.saturating_sub(u128::from(old.capacity - self.capacity) * cost)
         };
+        self.mark_with(missing, now)
+    }
+
+    /// How far the mark is ahead of the old supply, in these units.
+    fn missing(&self, old: &Self, mark: u64, now: Instant) -> u128 {
+        let ahead = mark.saturating_sub(old.supply.at(now));
+        let (cost, old_cost) = (u128::from(self.cost.get()), u128::from(old.cost.get()));
+        (u128::from(ahead) * cost).div_ceil(old_cost)
+    }
+
+    fn mark_with(&self, missing: u128, now: Instant) -> u64 {
         let missing = u64::try_from(missing).unwrap_or(LAST_MARK);
         self.supply.at(now).saturating_add(missing).min(LAST_MARK)
     }
@@ -64,8 +69,9 @@ impl<S: Supply> Meter<S> {
         (turn > self.supply.at(now)).then(|| self.supply.when(turn))
     }
 
-    /// The same for a queue: nobody leaves before a departure that has been
-    /// promised, nor closer to it than an interval.
+    /// The mark with as many permits in a queue, however long it may be. Nobody
+    /// leaves before a departure that has been promised, nor closer to it than
+    /// an interval.
     pub(crate) fn carry_queue(
         &self,
         old: (&Self, u32),
@@ -74,7 +80,7 @@ impl<S: Supply> Meter<S> {
         early: u32,
     ) -> u64 {
         let (old, old_early) = old;
-        let carried = self.carry(old, mark, now);
+        let carried = self.mark_with(self.missing(old, mark, now), now);
         let Some(last) = old.last_departure(mark, now, old_early) else {
             return carried;
         };
@@ -175,6 +181,26 @@ impl<S: Supply> Meter<S> {
     }
 }
 
+impl<S: Supply> Meter<S> {
+    /// Gives back what supply has not replaced since `taken`.
+    ///
+    /// Lowering a mark by a whole older grant could let through, once more, what
+    /// has been supplied since: later grants may have found the meter full, and
+    /// then owe nothing to the older one. They owe at most that supply less.
+    pub(crate) fn cancel(&self, mark: &mut u64, now: Instant, taken: Instant, n: u32) -> u32 {
+        if *mark == LAST_MARK {
+            return 0; // as in `undo`
+        }
+        let supply = self.supply.at(now);
+        let since = supply.saturating_sub(self.supply.at(taken));
+        let left = self.cost.get().saturating_mul(u64::from(n)).saturating_sub(since);
+        let lowered = mark.saturating_sub(left).max(supply.min(*mark));
+        let given = (*mark - lowered).div_ceil(self.cost.get());
+        *mark = lowered;
+        given as u32
+    }
+}
+
 /// The methods of an [`Algorithm`](crate::Algorithm) that come straight from
 /// its meter.
 macro_rules! on_one_word {
@@ -187,7 +213,8 @@ macro_rules! on_one_word {
         }
 
         fn resume(&mut self, old: &Self, now: Instant) {
-            self.$meter.resume(&old.$meter, now);
+            self.$meter.supply.resume(&old.$meter.supply, now);
+            self.$meter.unseen = self.carry(old, &old.$meter.unseen, now);
         }
 
         #[inline]

@@ -42,6 +42,10 @@ pub trait Shared<A: Algorithm>: Debug + Send + Sync + Sized {
     /// Gives back up to `n` of the permits of a grant and returns how many.
     fn refund(&self, algorithm: &A, now: Instant, receipt: u64, n: u32) -> Option<u32>;
 
+    /// Gives back up to `n` permits of a grant made at `taken`, whoever has
+    /// taken since, and returns how many.
+    fn cancel(&self, algorithm: &A, now: Instant, taken: Instant, n: u32) -> Option<u32>;
+
     /// Forgets everything.
     fn reset(&self, algorithm: &A) -> Option<()>;
 
@@ -120,6 +124,10 @@ impl<A: Algorithm, C: Cell<State = A::State>> Shared<A> for C {
 
     fn refund(&self, algorithm: &A, now: Instant, receipt: u64, n: u32) -> Option<u32> {
         in_one_step!(self, commit, |state| algorithm.refund(state, now, receipt, n))
+    }
+
+    fn cancel(&self, algorithm: &A, now: Instant, taken: Instant, n: u32) -> Option<u32> {
+        in_one_step!(self, commit, |state| algorithm.cancel(state, now, taken, n))
     }
 
     fn reset(&self, algorithm: &A) -> Option<()> {

@@ -64,3 +64,45 @@ impl<A: Copy> Parameters<A> {
         *self.0.lock() = parameters;
     }
 }
+
+/// Something that is made when it is first needed; in a model, where no thread
+/// may find what another has made by ways that the checker does not see, before.
+#[derive(Debug)]
+pub(crate) struct Lazy<T> {
+    #[cfg(not(tollgate_loom))]
+    value: std::sync::OnceLock<Box<T>>,
+    #[cfg(tollgate_loom)]
+    value: T,
+}
+
+impl<T> Lazy<T> {
+    #[cfg_attr(not(tollgate_loom), allow(unused_variables, reason = "made later"))]
+    pub(crate) fn new(make: impl FnOnce() -> T) -> Self {
+        Self {
+            #[cfg(not(tollgate_loom))]
+            value: std::sync::OnceLock::new(),
+            #[cfg(tollgate_loom)]
+            value: make(),
+        }
+    }
+
+    #[cfg(not(tollgate_loom))]
+    pub(crate) fn get(&self) -> Option<&T> {
+        self.value.get().map(|value| &**value)
+    }
+
+    #[cfg(tollgate_loom)]
+    pub(crate) fn get(&self) -> Option<&T> {
+        Some(&self.value)
+    }
+
+    #[cfg(not(tollgate_loom))]
+    pub(crate) fn get_or_make(&self, make: impl FnOnce() -> T) -> &T {
+        self.value.get_or_init(|| Box::new(make()))
+    }
+
+    #[cfg(tollgate_loom)]
+    pub(crate) fn get_or_make(&self, _: impl FnOnce() -> T) -> &T {
+        &self.value
+    }
+}

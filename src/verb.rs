@@ -6,11 +6,14 @@
 
 use crate::algorithm::Algorithm;
 use crate::clock::Instant;
-use crate::decision::Decision;
+use crate::decision::{Decision, Era};
 use crate::shared::Shared;
 
 pub(crate) trait Verb<A: Algorithm> {
     type Answer;
+
+    /// Receipts from before are worth nothing after it.
+    const ENDS_ERA: bool = false;
 
     /// Calls once with parameters and state that belong together, and the
     /// number of their era; none if the state has been set aside.
@@ -19,7 +22,7 @@ pub(crate) trait Verb<A: Algorithm> {
         algorithm: &A,
         state: &A::Shared,
         now: Instant,
-        era: u64,
+        era: Era,
     ) -> Option<Self::Answer>;
 }
 
@@ -39,6 +42,10 @@ pub(crate) struct Charge(pub(crate) u32);
 #[derive(Clone, Copy)]
 pub(crate) struct Refund<'a>(pub(crate) &'a Decision, pub(crate) u32);
 
+/// Gives back a grant made then, whoever has taken since.
+#[derive(Clone, Copy)]
+pub(crate) struct Cancel<'a>(pub(crate) &'a Decision, pub(crate) Instant);
+
 /// Forgets everything.
 #[derive(Clone, Copy)]
 pub(crate) struct Reset;
@@ -47,7 +54,7 @@ impl<A: Algorithm> Verb<A> for Acquire {
     type Answer = Decision;
 
     #[inline(always)]
-    fn call(&self, algorithm: &A, state: &A::Shared, now: Instant, era: u64) -> Option<Decision> {
+    fn call(&self, algorithm: &A, state: &A::Shared, now: Instant, era: Era) -> Option<Decision> {
         Some(state.try_acquire(algorithm, now, self.0)?.in_era(era))
     }
 }
@@ -56,7 +63,7 @@ impl<A: Algorithm> Verb<A> for Peek {
     type Answer = Decision;
 
     #[inline(always)]
-    fn call(&self, algorithm: &A, state: &A::Shared, now: Instant, _: u64) -> Option<Decision> {
+    fn call(&self, algorithm: &A, state: &A::Shared, now: Instant, _: Era) -> Option<Decision> {
         state.peek(algorithm, now, self.0)
     }
 }
@@ -64,7 +71,7 @@ impl<A: Algorithm> Verb<A> for Peek {
 impl<A: Algorithm> Verb<A> for Charge {
     type Answer = u32;
 
-    fn call(&self, algorithm: &A, state: &A::Shared, now: Instant, _: u64) -> Option<u32> {
+    fn call(&self, algorithm: &A, state: &A::Shared, now: Instant, _: Era) -> Option<u32> {
         state.charge(algorithm, now, self.0)
     }
 }
@@ -72,7 +79,7 @@ impl<A: Algorithm> Verb<A> for Charge {
 impl<A: Algorithm> Verb<A> for Refund<'_> {
     type Answer = u32;
 
-    fn call(&self, algorithm: &A, state: &A::Shared, now: Instant, era: u64) -> Option<u32> {
+    fn call(&self, algorithm: &A, state: &A::Shared, now: Instant, era: Era) -> Option<u32> {
         match self.0.receipt(era, self.1) {
             Some(receipt) => state.refund(algorithm, now, receipt, self.1),
             // Nothing, but by the state that is in use.
@@ -81,10 +88,25 @@ impl<A: Algorithm> Verb<A> for Refund<'_> {
     }
 }
 
+impl<A: Algorithm> Verb<A> for Cancel<'_> {
+    type Answer = u32;
+
+    const ENDS_ERA: bool = true;
+
+    fn call(&self, algorithm: &A, state: &A::Shared, now: Instant, era: Era) -> Option<u32> {
+        let Self(grant, taken) = *self;
+        if !grant.has_parameters_of(era) {
+            // Carried over, it can no longer be told from the others.
+            return Peek(0).call(algorithm, state, now, era).map(|_| 0);
+        }
+        state.cancel(algorithm, now, taken, grant.permits())
+    }
+}
+
 impl<A: Algorithm> Verb<A> for Reset {
     type Answer = ();
 
-    fn call(&self, algorithm: &A, state: &A::Shared, _: Instant, _: u64) -> Option<()> {
+    fn call(&self, algorithm: &A, state: &A::Shared, _: Instant, _: Era) -> Option<()> {
         state.reset(algorithm)
     }
 }

@@ -100,6 +100,10 @@ macro_rules! all {
                 }))+
             }
 
+            fn cancel(&self, state: &mut Self::State, now: Instant, taken: Instant, n: u32) -> u32 {
+                0$(.max(self.$at.cancel(&mut state.$at, now, taken, n)))+
+            }
+
             #[inline]
             fn report(&self, state: &Self::State, now: Instant, refused: Option<u32>) -> Report {
                 let parts = [$({

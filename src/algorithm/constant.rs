@@ -74,6 +74,10 @@ macro_rules! constant {
                 n.min($capacity)
             }
 
+            fn cancel(&self, (): &mut (), _: Instant, _: Instant, n: u32) -> u32 {
+                n.min($capacity)
+            }
+
             #[inline]
             fn report(&self, (): &(), now: Instant, _: Option<u32>) -> Report {
                 Report { limit: $capacity, remaining: $capacity, reset_at: now, index: 0 }

@@ -113,6 +113,17 @@ impl Algorithm for FixedWindow {
         }
     }
 
+    /// Within its window a grant can always be given back.
+    fn cancel(&self, mark: &mut u64, now: Instant, taken: Instant, n: u32) -> u32 {
+        let start = self.meter.supply.at(now);
+        if start != self.meter.supply.at(taken) || *mark < start {
+            return 0;
+        }
+        let given = (*mark - start).min(n.into());
+        *mark -= given;
+        given as u32
+    }
+
     #[inline]
     fn report(&self, mark: &u64, now: Instant, _: Option<u32>) -> Report {
         Report {

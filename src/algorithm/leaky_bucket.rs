@@ -2,7 +2,7 @@ use super::Algorithm;
 use crate::clock::Instant;
 use crate::meter::{Meter, on_one_word};
 use crate::rate::{Limit, Rate};
-use crate::supply::Flow;
+use crate::supply::{Flow, Supply};
 
 /// Leaky bucket as a queue: permits leave evenly spaced at the rate, at most
 /// `queue` of them wait, and the decision says for how long.

@@ -87,6 +87,10 @@ impl<A: Algorithm> Algorithm for Locked<A> {
         self.0.refund(state, now, receipt, n)
     }
 
+    fn cancel(&self, state: &mut A::State, now: Instant, taken: Instant, n: u32) -> u32 {
+        self.0.cancel(state, now, taken, n)
+    }
+
     #[inline]
     fn report(&self, state: &A::State, now: Instant, refused: Option<u32>) -> Report {
         self.0.report(state, now, refused)

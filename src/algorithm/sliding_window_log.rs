@@ -274,4 +274,28 @@ impl Algorithm for SlidingWindowLog {
         }
         given as u32
     }
+
+    /// Takes the permits out of the last run that is not after the grant, or out
+    /// of the oldest, which cannot be while the grant counts: they come back no
+    /// later.
+    fn cancel(&self, log: &mut GrantLog, now: Instant, taken: Instant, n: u32) -> u32 {
+        let now = log.time(now);
+        if self.back_at(taken) <= now {
+            return 0;
+        }
+        let end = log.runs.partition_point(|run| run.at <= taken);
+        let at = end.saturating_sub(1);
+        let before = at.checked_sub(1).map_or(log.before, |run| log.runs[run].total);
+        let Some(run) = log.runs.get(at).filter(|run| self.back_at(run.at) > now) else {
+            return 0;
+        };
+        let given = (run.total - before).min(n.into());
+        for run in log.runs.range_mut(at..) {
+            run.total -= given;
+        }
+        if log.runs[at].total == before {
+            log.runs.remove(at);
+        }
+        given as u32
+    }
 }

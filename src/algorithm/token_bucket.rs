@@ -2,7 +2,7 @@ use super::Algorithm;
 use crate::clock::Instant;
 use crate::meter::{Meter, on_one_word};
 use crate::rate::{Limit, Rate};
-use crate::supply::Flow;
+use crate::supply::{Flow, Supply};
 
 /// Token bucket: permits drip into a bucket at a steady rate, up to `burst`;
 /// a call takes what it needs or is refused.
@@ -88,5 +88,9 @@ impl Algorithm for TokenBucket {
 
     fn refund(&self, mark: &mut u64, now: Instant, receipt: u64, n: u32) -> u32 {
         self.meter.undo(mark, now, receipt, n)
+    }
+
+    fn cancel(&self, mark: &mut u64, now: Instant, taken: Instant, n: u32) -> u32 {
+        self.meter.cancel(mark, now, taken, n)
     }
 }

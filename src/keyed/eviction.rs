@@ -11,11 +11,11 @@ use super::own::Own;
 use super::{KeyedRateLimiter, Lookup};
 use crate::algorithm::Algorithm;
 use crate::clock::{Clock, Instant};
-use crate::decision::{Decision, decide, foresee};
+use crate::decision::{Decision, Era, decide, foresee};
 use crate::error::ConfigError;
 use crate::shared::Shared;
 use crate::sync::{AtomicU64, Mutex, Ordering};
-use crate::verb::{Acquire, Charge, Peek, Refund, Reset, Verb};
+use crate::verb::{Acquire, Cancel, Charge, Peek, Refund, Reset, Verb};
 use core::hash::{BuildHasher, Hash};
 
 /// A part is not swept for being doubled before it has so many keys.
@@ -43,6 +43,9 @@ fn before_grace(now: Instant) -> Instant {
 pub(super) struct About {
     /// Which parameters their states go with.
     pub(super) generation: AtomicU64,
+    /// How often something other than a newest grant has been undone, counted
+    /// before and after, as in a limiter of one key.
+    pub(super) cancels: AtomicU64,
     /// The latest time at which a key was forgotten: a key that is new is
     /// decided at this time or later, so that a clock which steps back gives
     /// nobody what a forgotten state would have refused.
@@ -57,6 +60,7 @@ impl Default for About {
     fn default() -> Self {
         Self {
             generation: AtomicU64::new(0),
+            cancels: AtomicU64::new(0),
             swept: AtomicU64::new(0),
             kept: AtomicU64::new(0),
             fresh_from: AtomicU64::new(u64::MAX),
@@ -113,8 +117,8 @@ impl Upkeep {
         self.next_sweep.store(now.as_nanos(), Ordering::Relaxed);
     }
 
-    pub(super) fn era(&self) -> u64 {
-        self.eras.fetch_add(1, Ordering::Relaxed)
+    pub(super) fn era(&self) -> Era {
+        Era { generation: self.eras.fetch_add(1, Ordering::Relaxed), cancels: 0 }
     }
 
     #[inline(always)]
@@ -146,7 +150,7 @@ pub(super) trait KeyedVerb<A: Algorithm>: Verb<A> + Copy {
         algorithm: &A,
         state: &mut A::State,
         now: Instant,
-        era: u64,
+        era: Era,
     ) -> (Self::Answer, bool);
 
     /// What a new key is answered that there is no room for in the next `wait`
@@ -157,7 +161,7 @@ pub(super) trait KeyedVerb<A: Algorithm>: Verb<A> + Copy {
 impl<A: Algorithm> KeyedVerb<A> for Peek {
     const SIGHT: Sight = Sight::Looks;
 
-    fn begin(&self, algorithm: &A, state: &mut A::State, now: Instant, _: u64) -> (Decision, bool) {
+    fn begin(&self, algorithm: &A, state: &mut A::State, now: Instant, _: Era) -> (Decision, bool) {
         (foresee(algorithm, state, now, self.0), false)
     }
 
@@ -179,7 +183,7 @@ impl<A: Algorithm> KeyedVerb<A> for Acquire {
         algorithm: &A,
         state: &mut A::State,
         now: Instant,
-        era: u64,
+        era: Era,
     ) -> (Decision, bool) {
         let decision = decide(algorithm, state, now, self.0).in_era(era);
         let took = decision.permits() > 0;
@@ -194,7 +198,7 @@ impl<A: Algorithm> KeyedVerb<A> for Acquire {
 impl<A: Algorithm> KeyedVerb<A> for Charge {
     const SIGHT: Sight = Sight::Adds;
 
-    fn begin(&self, algorithm: &A, state: &mut A::State, now: Instant, _: u64) -> (u32, bool) {
+    fn begin(&self, algorithm: &A, state: &mut A::State, now: Instant, _: Era) -> (u32, bool) {
         let booked = algorithm.charge(state, now, self.0);
         (booked, booked > 0)
     }
@@ -208,7 +212,20 @@ impl<A: Algorithm> KeyedVerb<A> for Refund<'_> {
     const SIGHT: Sight = Sight::Ignores;
     const FREES: bool = true;
 
-    fn begin(&self, _: &A, _: &mut A::State, _: Instant, _: u64) -> (u32, bool) {
+    fn begin(&self, _: &A, _: &mut A::State, _: Instant, _: Era) -> (u32, bool) {
+        (0, false)
+    }
+
+    fn crowded_out(&self, _: &A, _: Instant, _: u64) -> u32 {
+        0
+    }
+}
+
+impl<A: Algorithm> KeyedVerb<A> for Cancel<'_> {
+    const SIGHT: Sight = Sight::Ignores;
+    const FREES: bool = true;
+
+    fn begin(&self, _: &A, _: &mut A::State, _: Instant, _: Era) -> (u32, bool) {
         (0, false)
     }
 
@@ -221,7 +238,7 @@ impl<A: Algorithm> KeyedVerb<A> for Reset {
     const SIGHT: Sight = Sight::Ignores;
     const FREES: bool = true;
 
-    fn begin(&self, _: &A, _: &mut A::State, _: Instant, _: u64) -> ((), bool) {
+    fn begin(&self, _: &A, _: &mut A::State, _: Instant, _: Era) -> ((), bool) {
         ((), false)
     }
 
@@ -383,7 +400,8 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
             return self.crowded(part, now, verb);
         }
         let algorithm = self.parameters_in(part);
-        verb.begin(&algorithm, &mut algorithm.unseen(), now.max(part.about.swept()), 0).0
+        verb.begin(&algorithm, &mut algorithm.unseen(), now.max(part.about.swept()), Era::default())
+            .0
     }
 
     /// Calls for a key that there is no room for.

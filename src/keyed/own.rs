@@ -4,6 +4,7 @@ use super::map::Map;
 use super::{KeyedRateLimiter, Lookup};
 use crate::algorithm::{Algorithm, IntoAlgorithm};
 use crate::clock::{Clock, Instant};
+use crate::decision::Era;
 use crate::shared::Shared;
 use crate::sync::Mutex;
 use crate::verb::{Peek, Verb};
@@ -21,18 +22,22 @@ pub(super) struct Own<A: Algorithm> {
     algorithm: A,
     state: A::Shared,
     /// Grants of other eras cannot be given back.
-    era: u64,
+    era: Era,
     /// It was here, and is in the main map again.
     gone: bool,
 }
 
 impl<A: Algorithm> Own<A> {
-    pub(super) fn new(algorithm: A, era: u64) -> Self {
+    pub(super) fn new(algorithm: A, era: Era) -> Self {
         Self { algorithm, state: A::Shared::new(algorithm.unseen()), era, gone: false }
     }
 
     pub(super) fn call<V: Verb<A>>(&mut self, now: Instant, verb: V) -> Option<V::Answer> {
-        if self.gone { None } else { verb.call(&self.algorithm, &self.state, now, self.era) }
+        if self.gone {
+            return None;
+        }
+        self.era.cancels += u64::from(V::ENDS_ERA);
+        verb.call(&self.algorithm, &self.state, now, self.era)
     }
 
     /// Becomes what `new` makes of a state under `old`.
@@ -42,7 +47,7 @@ impl<A: Algorithm> Own<A> {
         self.algorithm = new;
     }
 
-    pub(super) fn reconfigure(&mut self, mut new: A, now: Instant, era: u64) {
+    pub(super) fn reconfigure(&mut self, mut new: A, now: Instant, era: Era) {
         let old = self.algorithm;
         new.resume(&old, now);
         self.state.with_mut(|state| *state = new.carry(&old, state, now));

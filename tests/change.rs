@@ -1,0 +1,344 @@
+//! Parameters replaced while a limiter runs: levels are kept, nothing is handed
+//! out, and the new rate holds from then on.
+
+mod common;
+
+use common::{SECOND, cases, rate};
+use core::num::NonZeroU32;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+use tollgate::{
+    Algorithm, FixedWindow, Instant, KeyedRateLimiter, LeakyBucket, Limit, Locked, ManualClock,
+    Rate, RateLimiter, SlidingWindowLog, TokenBucket, limit, rate,
+};
+
+const MILLI: Duration = Duration::from_millis(1);
+
+/// One limiter and a keyed one, side by side.
+struct Both<A: Algorithm> {
+    clock: ManualClock,
+    one: RateLimiter<A, ManualClock>,
+    keyed: KeyedRateLimiter<u64, A, ManualClock>,
+}
+
+impl<A: Algorithm> Both<A> {
+    fn new(algorithm: A) -> Self {
+        let clock = ManualClock::new();
+        let one = RateLimiter::with_clock(algorithm, clock.clone());
+        let keyed = KeyedRateLimiter::with_clock(algorithm, clock.clone());
+        Self { clock, one, keyed }
+    }
+
+    fn set(&self, algorithm: A) {
+        self.one.reconfigure(algorithm);
+        self.keyed.reconfigure(algorithm);
+    }
+
+    fn at(&self, millis: u64) {
+        self.clock.set(Instant::ZERO + MILLI * millis as u32);
+    }
+
+    /// The permits left if `n` were granted, or the wait.
+    fn ask(&self, n: u32) -> Result<u32, Option<Duration>> {
+        let both = [self.one.try_acquire_n(n), self.keyed.try_acquire_n(&7, n)];
+        let [one, keyed] = both.map(|decision| match decision.is_granted() {
+            true => Ok(decision.remaining()),
+            false => Err(decision.retry_after()),
+        });
+        assert_eq!(one, keyed);
+        one
+    }
+
+    /// Of the one, of a key, and of a key never seen.
+    fn levels(&self) -> [u32; 3] {
+        let of = |key| self.keyed.peek(&key).remaining();
+        [self.one.peek().remaining(), of(7), of(99)]
+    }
+
+    fn level(&self) -> u32 {
+        let (one, keyed) = (self.one.peek().remaining(), self.keyed.peek(&7).remaining());
+        assert_eq!(one, keyed);
+        one
+    }
+}
+
+const fn bucket(limit: Limit) -> TokenBucket {
+    TokenBucket::new(limit)
+}
+
+fn wait(millis: u64) -> Result<u32, Option<Duration>> {
+    Err(Some(Duration::from_millis(millis)))
+}
+
+/// No burst for free, no debt of the old rate, no numbers of the old limit.
+#[test]
+fn a_bucket_keeps_its_permits() {
+    let both = Both::new(bucket(limit!("1/min burst 10")));
+    assert_eq!(both.ask(10), Ok(0));
+    both.set(bucket(limit!("10/s")));
+    assert_eq!(both.ask(1), wait(100));
+    both.at(100);
+    assert_eq!(both.ask(1), Ok(0));
+
+    let both = Both::new(bucket(limit!("1/min burst 10")));
+    assert_eq!(both.ask(10), Ok(0));
+    both.at(30_000);
+    both.set(bucket(limit!("10/s")));
+    assert_eq!(both.ask(1), wait(50)); // half a permit was there
+    both.at(30_050);
+    assert_eq!(both.ask(1), Ok(0));
+
+    let both = Both::new(bucket(limit!("10/s burst 100")));
+    both.set(bucket(limit!("10/s burst 5")));
+    for left in [4, 3, 2, 1, 0] {
+        assert_eq!(both.ask(1), Ok(left));
+    }
+    assert_eq!(both.ask(1), wait(100));
+
+    let both = Both::new(bucket(limit!("10/20s burst 16")));
+    assert_eq!(both.ask(3), Ok(13));
+    both.set(bucket(limit!("1000/20s")));
+    assert_eq!(both.ask(1), Ok(12));
+}
+
+/// Callers never seen hold what callers seen and full held.
+#[test]
+fn a_higher_burst_is_not_there_at_once_for_anybody() {
+    let both = Both::new(bucket(limit!("1/s burst 5")));
+    both.set(bucket(limit!("10/s burst 100")));
+    assert_eq!((both.level(), both.keyed.peek(&99).remaining()), (5, 5));
+    both.at(1_000);
+    assert_eq!((both.level(), both.keyed.peek(&99).remaining()), (15, 15));
+    // Nor after the first has been forgotten, or asked to be.
+    assert_eq!(both.ask(1), Ok(14));
+    both.keyed.sweep();
+    both.keyed.remove(&7);
+    assert_eq!(both.keyed.peek(&7).remaining(), 15);
+    both.set(bucket(limit!("10/s burst 20")));
+    assert_eq!(both.keyed.peek(&99).remaining(), 15);
+}
+
+#[test]
+fn debt_is_kept() {
+    let both = Both::new(bucket(limit!("1/s burst 5")));
+    assert_eq!((both.one.charge(8), both.keyed.charge(&7, 8)), (8, 8));
+    both.set(bucket(limit!("10/s burst 5")));
+    assert_eq!(both.ask(1), wait(400));
+    both.set(bucket(limit!("10/s burst 50"))); // still three in debt
+    assert_eq!(both.ask(1), wait(400));
+}
+
+#[test]
+fn a_window_keeps_its_permits_to_its_end() {
+    let both = Both::new(FixedWindow::new(rate!("10/s")));
+    assert_eq!(both.ask(7), Ok(3));
+    both.at(500);
+    both.set(FixedWindow::new(rate!("100/s")));
+    assert_eq!(both.level(), 3);
+    assert_eq!(both.keyed.peek(&99).remaining(), 10);
+    both.at(999);
+    assert_eq!(both.level(), 3);
+    both.at(1_000); // it began where the old one did
+    assert_eq!(both.level(), 100);
+    both.set(FixedWindow::new(rate!("2/s")));
+    assert_eq!(both.level(), 2);
+    // Shorter windows do not begin a new one at once.
+    assert_eq!(both.ask(2), Ok(0));
+    both.at(1_450);
+    both.set(FixedWindow::new(rate!("5/100ms")));
+    assert_eq!(both.ask(1), wait(50));
+}
+
+#[test]
+fn a_log_keeps_its_permits_and_when_they_come_back() {
+    let both = Both::new(SlidingWindowLog::new(rate!("10/s")));
+    assert_eq!(both.ask(4), Ok(6));
+    both.at(400);
+    assert_eq!(both.ask(3), Ok(3));
+    both.at(500);
+    both.set(SlidingWindowLog::new(rate!("20/s")));
+    assert_eq!((both.level(), both.keyed.peek(&99).remaining()), (3, 10));
+    both.at(1_000);
+    assert_eq!(both.level(), 7);
+    both.at(1_400);
+    assert_eq!(both.level(), 10);
+    both.at(1_500); // what the higher limit adds counts from the change
+    assert_eq!((both.level(), both.keyed.peek(&99).remaining()), (20, 20));
+
+    assert_eq!(both.ask(20), Ok(0));
+    both.at(2_000);
+    // A shorter period brings nothing back at once that was gone.
+    both.set(SlidingWindowLog::new(rate!("20/100ms")));
+    assert_eq!(both.ask(1), wait(100));
+    // A longer one keeps it away longer.
+    both.at(2_050);
+    both.set(SlidingWindowLog::new(rate!("20/min")));
+    assert_eq!(both.ask(1), wait(59_950));
+}
+
+#[test]
+fn a_queue_keeps_its_promises_and_its_order() {
+    let both = Both::new(LeakyBucket::new(rate!("1/s"), 4));
+    for delay in [0, 1, 2] {
+        assert_eq!(both.one.try_acquire().delay(), Duration::from_secs(delay));
+        assert_eq!(both.keyed.try_acquire(&7).delay(), Duration::from_secs(delay));
+    }
+    // Faster: nobody leaves before the last that was promised, at two seconds.
+    both.set(LeakyBucket::new(rate!("10/s"), 100));
+    assert_eq!(both.one.peek().delay(), Duration::from_millis(2_100));
+    assert_eq!(both.keyed.peek(&7).delay(), Duration::from_millis(2_100));
+    // Slower: as many places stay taken.
+    let both = Both::new(LeakyBucket::new(rate!("10/s"), 4));
+    assert_eq!(both.ask(3), Ok(2));
+    both.set(LeakyBucket::new(rate!("1/s"), 4));
+    assert_eq!(both.level(), 2);
+}
+
+fn a_change_hands_out_nothing<A: Algorithm>(make: impl Fn(Rate, NonZeroU32) -> A) {
+    let steps = vec((rates(), 1..50_u32, 0..3 * SECOND, 0..12_u32), 1..12);
+    proptest!(cases(256), |(start in rates(), steps in steps)| {
+        let both = Both::new(make(start, NonZeroU32::new(10).unwrap()));
+        for (rate, burst, passes, n) in steps {
+            let _ = (both.one.try_acquire_n(n), both.keyed.try_acquire_n(&7, n));
+            both.clock.advance(Duration::from_nanos(passes));
+            let before = both.levels();
+            let new = make(rate, NonZeroU32::new(burst).unwrap());
+            both.set(new);
+            prop_assert_eq!(both.levels(), before.map(|level| level.min(new.capacity())));
+        }
+    });
+}
+
+/// Of all magnitudes, by factors of a thousand million.
+fn rates() -> impl Strategy<Value = Rate> {
+    let period = prop_oneof![Just(1), 1..1_000_000_u64, Just(SECOND), Just(86_400 * SECOND)];
+    (1..50_u32, period).prop_map(|(count, period)| rate(count, period))
+}
+
+#[test]
+fn a_change_hands_out_nothing_of_a_token_bucket() {
+    let make = |rate, burst| bucket(Limit::new(rate).with_burst(burst));
+    a_change_hands_out_nothing(make);
+    a_change_hands_out_nothing(move |rate, burst| Locked(make(rate, burst)));
+}
+
+#[test]
+fn a_change_hands_out_nothing_of_a_window() {
+    a_change_hands_out_nothing(|rate, _| FixedWindow::new(rate));
+    a_change_hands_out_nothing(|rate, _| FixedWindow::aligned(rate, MILLI));
+}
+
+#[test]
+fn a_change_hands_out_nothing_of_a_log() {
+    a_change_hands_out_nothing(|rate, _| SlidingWindowLog::new(rate));
+}
+
+/// As many are in the queue as were, or seem to be where a promise of the old
+/// rate is later than their turn would be.
+#[test]
+fn a_change_leaves_a_queue_as_full() {
+    let steps = vec((rates(), 0..50_u32, 0..3 * SECOND, 0..12_u32), 1..12);
+    proptest!(cases(256), |(start in rates(), steps in steps)| {
+        let both = Both::new(LeakyBucket::new(start, 10));
+        for (rate, queue, passes, n) in steps {
+            let _ = both.ask(n);
+            both.clock.advance(Duration::from_nanos(passes));
+            let new = LeakyBucket::new(rate, queue);
+            let (capacity, before) = (both.one.algorithm().capacity(), both.level());
+            let next = both.one.peek();
+            let promised = next.is_denied() || next.delay() > Duration::ZERO;
+            both.set(new);
+            let most = new.capacity().saturating_sub(capacity - before);
+            prop_assert!(both.level() <= most);
+            prop_assert!(promised || both.level() == most);
+            prop_assert_eq!(both.keyed.peek(&99).remaining(), new.capacity());
+        }
+    });
+}
+
+/// Many changes in a row, and no time between: a level is worth the same
+/// permits after them, whole and broken ones, at the finest unit of the rates.
+#[test]
+fn changes_do_not_add_up() {
+    let both = Both::new(bucket(limit!("1/s burst 10")));
+    assert_eq!(both.ask(9), Ok(1));
+    both.at(500); // and a half
+    for _ in 0..1_000 {
+        both.set(bucket(limit!("1000000/s burst 10")));
+        both.set(bucket(limit!("1/s burst 10")));
+    }
+    assert_eq!(both.ask(1), Ok(0));
+    let Err(Some(wait)) = both.ask(1) else { panic!() };
+    // Each pair rounds half a permit up to less than 1,024 parts of one.
+    assert!(wait >= Duration::from_millis(500) && wait < Duration::from_millis(503), "{wait:?}");
+}
+
+/// Once without a pause, threads take all there is while the parameters change
+/// under them: the permits there are, none twice and none lost.
+#[test]
+fn grants_beside_changes_are_exact() {
+    let clock = ManualClock::new();
+    let one = RateLimiter::with_clock(limit!("1/d burst 30000"), clock.clone());
+    let keyed: KeyedRateLimiter<u64, _, _> =
+        KeyedRateLimiter::with_clock(limit!("1/d burst 3000"), clock);
+    let done = AtomicBool::new(false);
+    let granted: (u32, u32) = thread::scope(|scope| {
+        let takers: Vec<_> = (0..3_u64)
+            .map(|taker| {
+                let (one, keyed) = (&one, &keyed);
+                scope.spawn(move || {
+                    let mut granted = (0, 0);
+                    for call in 0..20_000 {
+                        let key = (call * 7 + taker) % 10;
+                        granted.0 += u32::from(one.try_acquire().is_granted());
+                        granted.1 += u32::from(keyed.try_acquire(&key).is_granted());
+                    }
+                    granted
+                })
+            })
+            .collect();
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                one.reconfigure(limit!("1000000/d burst 40000"));
+                keyed.reconfigure(limit!("1/h burst 3000"));
+                one.reconfigure(limit!("1/d burst 30000"));
+                keyed.reconfigure(limit!("1000000/d burst 3000"));
+            }
+        });
+        let all = takers.into_iter().map(|taker| taker.join().unwrap());
+        let granted = all.fold((0, 0), |sum, own| (sum.0 + own.0, sum.1 + own.1));
+        done.store(true, Ordering::Relaxed);
+        granted
+    });
+    assert_eq!(granted, (30_000, 30_000));
+}
+
+#[test]
+fn a_receipt_does_not_outlive_a_change() {
+    let both = Both::new(bucket(limit!("1/s burst 5")));
+    let (one, keyed) = (both.one.try_acquire_n(2), both.keyed.try_acquire_n(&7, 2));
+    both.set(bucket(limit!("1/s burst 5")));
+    assert_eq!((both.one.refund(one), both.keyed.refund(&7, keyed)), (0, 0));
+    let (one, keyed) = (both.one.try_acquire_n(2), both.keyed.try_acquire_n(&7, 2));
+    assert_eq!((both.one.refund(one), both.keyed.refund(&7, keyed)), (2, 2));
+    // Of one that was never changed, to one that was.
+    let other = RateLimiter::with_clock(limit!("1/s burst 5"), ManualClock::new());
+    assert_eq!(both.one.refund(other.try_acquire_n(2)), 0);
+}
+
+/// The wait that is told after a change, from the change on.
+#[test]
+fn the_new_rate_holds_from_the_change_on() {
+    let both = Both::new(bucket(limit!("1/d burst 2")));
+    assert_eq!(both.ask(2), Ok(0));
+    both.at(86_400_000 / 4);
+    both.set(bucket(limit!("2/s burst 2")));
+    assert_eq!(both.ask(1), wait(375)); // three quarters of a permit are missing
+    both.at(86_400_000 / 4 + 375);
+    both.set(bucket(limit!("1/d burst 2")));
+    assert_eq!(both.ask(1), Ok(0));
+    assert_eq!(both.ask(1), wait(86_400_000));
+}
