@@ -6,9 +6,12 @@
 //! ([`Shared`](crate::Shared)): each algorithm names the best way for it, and
 //! [`Locked`] puts any algorithm behind a mutex with the same answers.
 //!
-//! A new algorithm is one new file here, a line in the list below, one in
-//! `lib.rs` and one in the list of `tests/common/mod.rs`, which runs it through
-//! the laws.
+//! A new algorithm is one new file here, its name in the two lists below and in
+//! `lib.rs`, and one line in the list of `tests/common/mod.rs`, which runs it
+//! through the laws. Its state should be a `u64` with [`AtomicState`], or anything
+//! with [`MutexState`](crate::MutexState).
+//!
+//! [`AtomicState`]: crate::AtomicState
 
 mod all;
 mod constant;

@@ -30,7 +30,7 @@ pub enum ConfigError {
 
 impl ConfigError {
     /// The name of the field at fault: `"count"`, `"period"`, `"burst"`,
-    /// `"rate"`, `"initial"`.
+    /// `"rate"`, `"initial"`, `"max_keys"`.
     #[must_use]
     pub const fn field(&self) -> &'static str {
         match self {
@@ -43,29 +43,40 @@ impl ConfigError {
         }
     }
 
-    /// The message without the field's name; constant, so that the
-    /// [`rate!`](crate::rate) and [`limit!`](crate::limit) macros can show it
-    /// at compile time.
+    /// The message; constant, so that the [`rate!`](crate::rate) and
+    /// [`limit!`](crate::limit) macros can show it at compile time.
     #[doc(hidden)]
     #[must_use]
-    pub const fn reason(&self) -> &'static str {
+    pub const fn message(&self) -> &'static str {
+        macro_rules! named {
+            ($field:expr, $text:expr) => {
+                match $field.as_bytes() {
+                    b"count" => concat!("count ", $text),
+                    b"period" => concat!("period ", $text),
+                    b"burst" => concat!("burst ", $text),
+                    b"max_keys" => concat!("max_keys ", $text),
+                    _ => $text,
+                }
+            };
+        }
         match self {
-            Self::Zero(_) => "must not be zero",
-            Self::TooLarge(_) => "is too large",
-            Self::Malformed(_) => {
+            Self::Zero(field) => named!(field, "must not be zero"),
+            Self::TooLarge(field) => named!(field, "is too large"),
+            Self::Malformed(field) => named!(
+                field,
                 "cannot be read; the form is COUNT/[N]UNIT [burst B], \
                  with UNIT one of ns us ms s min h d, as in 10/s burst 20"
-            }
-            Self::Unexpected(_) => "has no place in a rate, which has none",
-            Self::RateTooHigh => "is above 58 permits per nanosecond",
-            Self::InitialAboveCapacity => "is above the capacity",
+            ),
+            Self::Unexpected(field) => named!(field, "has no place in a rate, which has none"),
+            Self::RateTooHigh => "rate is above 58 permits per nanosecond",
+            Self::InitialAboveCapacity => "initial is above the capacity",
         }
     }
 }
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.field(), self.reason())
+        f.write_str(self.message())
     }
 }
 

@@ -1,8 +1,9 @@
 //! Exact in-process rate limiters.
 //!
-//! Four algorithms, each lock-free and behind a mutex, for one caller or per
-//! key, on a clock that a test can move. Every decision is integer arithmetic:
-//! exact for common rates, within a nanosecond for all others, without drift.
+//! Four algorithms, lock-free (all but the log) and behind a mutex, for one
+//! caller or per key, on a clock that a test can move. Every decision is integer
+//! arithmetic: exact for common rates, within a stated unit, nearly always below
+//! a nanosecond, for all others, and without drift for [ten years](HORIZON).
 //!
 //! # For a service: one line
 //!
@@ -11,9 +12,8 @@
 //!
 //! let limiter = RateLimiter::new(limit!("100/s burst 20"));
 //!
-//! let decision = limiter.try_acquire();
-//! if decision.is_denied() {
-//!     println!("429, retry after {:?} s", decision.retry_after_secs());
+//! if let Err(denied) = limiter.try_acquire().granted() {
+//!     println!("429: {denied}"); // rate limit exceeded, retry in 10ms
 //! }
 //! ```
 //!
@@ -69,7 +69,8 @@
 //!   Rate, Limit      Clock, Instant        numbers and time
 //! ```
 //!
-//! Arrows point down: an algorithm knows no clock, lock or key.
+//! What is lower knows nothing of what is above; the rules of an algorithm know
+//! no clock, lock or key.
 //!
 //! # Features
 //!

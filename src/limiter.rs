@@ -72,7 +72,8 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
         Self { algorithm, clock, state, later, cancels: AtomicU64::new(0) }
     }
 
-    /// The same limiter, starting with only so many permits.
+    /// The same limiter, starting with only so many permits. What it has
+    /// granted before is forgotten.
     ///
     /// # Errors
     ///

@@ -7,10 +7,10 @@ use core::time::Duration;
 /// How long a limiter counts at least, from its creation: ten years (of 365.25
 /// days).
 ///
-/// The state of a limiter is 64 bits wide and never wraps. For a rate of which
-/// the interval is a whole number of nanoseconds that is enough for 584 years,
-/// for others for less, down to this. A limiter that is still running then fails
-/// closed: it hands out what it still holds, gets no new supply, and refuses.
+/// The state of a limiter is 64 bits wide and never wraps. For this long they
+/// count any rate and burst, and for up to 584 years those that need fewer
+/// units: one a second. A limiter that is still running then fails closed: it
+/// hands out what it still holds, gets no new supply, and refuses for good.
 pub const HORIZON: Duration = Duration::from_nanos(HORIZON_NANOS);
 
 pub(crate) const HORIZON_NANOS: u64 = 315_576_000 * NANOS_PER_SECOND;
@@ -26,14 +26,17 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 ///
 /// Reduce `period / count` to `p / q` nanoseconds per permit. If `q` is at most
 /// 58, as it is wherever the interval is a whole number of nanoseconds and for
-/// 3/s, 7/min, 29/s or 700,000,000/s, a bucket decides exactly as rational
-/// arithmetic would, on every nanosecond. For all other rates it decides a
-/// fraction of a nanosecond early or, rarely, one nanosecond late, with no
-/// drift: in any span of `d` it grants at most `burst + rate * (d + 1 ns)`.
-/// Supply is rounded down and waits are rounded up; a full bucket always holds
-/// exactly its burst, and a whole period brings exactly its count. Only where a full bucket would take centuries to fill is the unit
-/// coarser: 20 us for a burst of `u32::MAX` at one per day, and four seconds
-/// for one per 584 years.
+/// 3/s, 7/min, 29/s or 700,000,000/s, and 64 bits hold ten years of supply
+/// beside a full bucket, a bucket decides exactly as rational arithmetic would,
+/// on every nanosecond.
+///
+/// For all others it decides up to one unit of supply early or, rarely, one
+/// nanosecond late, with no drift: in any span of `d` it grants at most
+/// `burst + rate * (d + unit)`. Supply is rounded down and waits are rounded up;
+/// a full bucket always holds exactly its burst, and a whole period brings
+/// exactly its count. The unit is below a nanosecond, unless a full bucket takes
+/// longer to fill than a limiter runs: the time to fill over 2^64. For a burst
+/// of `u32::MAX` it is 20 us at one a day and 7 ms at one a year.
 ///
 /// Two rates are equal when count and period are: one per second and sixty per
 /// minute are the same flow, but different windows.

@@ -49,7 +49,7 @@ macro_rules! rate {
         const {
             match $crate::Rate::parse($text) {
                 Ok(rate) => rate,
-                Err(error) => panic!("{}", error.reason()),
+                Err(error) => panic!("{}", error.message()),
             }
         }
     };
@@ -72,7 +72,7 @@ macro_rules! limit {
         const {
             match $crate::Limit::parse($text) {
                 Ok(limit) => limit,
-                Err(error) => panic!("{}", error.reason()),
+                Err(error) => panic!("{}", error.message()),
             }
         }
     };

@@ -137,6 +137,35 @@ fn a_borrowed_clock_is_a_clock() {
     assert!(limiter.try_acquire().is_granted());
 }
 
+/// Marked: on real time. Both clocks advance as the operating system's does, to
+/// within what a busy machine puts between two readings.
+#[test]
+fn real_clocks_keep_pace() {
+    let (own, fast) = (StdClock::new(), MonotonicClock::new());
+    let (began, own_began, fast_began) = (std::time::Instant::now(), own.now(), fast.now());
+    while began.elapsed() < Duration::from_millis(50) {
+        std::thread::yield_now();
+    }
+    let passed = [own.now().since(own_began), fast.now().since(fast_began)];
+    let most = began.elapsed();
+    for passed in passed {
+        assert!(passed > Duration::from_millis(45) && passed < most + Duration::from_millis(5));
+    }
+}
+
+/// Marked: on real time. A slow tick leaves time standing.
+#[test]
+fn a_coarse_clock_ticks_as_told() {
+    let (slow, quick) = (Duration::from_secs(3_600), Duration::from_millis(1));
+    let [slow, quick] = [slow, quick].map(|tick| CoarseClock::start(tick).unwrap());
+    let (first, quick_first) = (slow.now(), quick.now());
+    // The thread writes once when it begins.
+    while quick.now() < quick_first + Duration::from_millis(20) {
+        std::thread::yield_now();
+    }
+    assert!(slow.now() < first + Duration::from_millis(20));
+}
+
 /// At the end of time nothing is granted, rather than everything.
 #[test]
 fn the_end_of_time_fails_closed() {

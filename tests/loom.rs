@@ -25,6 +25,8 @@
 //! * `src/shared/atomic.rs`: setting aside without release, or finding a state
 //!   aside without acquire.
 //!
+//! And on `src/clock/clamped.rs`, the maximum by load and store.
+//!
 //! Not caught, since the model holds parameters in a mutex: a relaxed end of a
 //! read, a relaxed making current. They order the copies of the parameters.
 #![cfg(tollgate_loom)]
@@ -34,8 +36,8 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 use std::time::Duration;
 use tollgate::{
-    Algorithm, FixedWindow, LeakyBucket, Locked, ManualClock, RateLimiter, SlidingWindowLog,
-    TokenBucket, limit, rate,
+    Algorithm, Clamped, Clock, FixedWindow, Instant, LeakyBucket, Locked, ManualClock, RateLimiter,
+    SlidingWindowLog, TokenBucket, limit, rate,
 };
 
 fn exhaust(model: impl Fn() + Send + Sync + 'static) {
@@ -266,6 +268,29 @@ fn a_refund_beside_a_change_gives_no_more_than_was_taken() {
         let given = limiter.refund(grant);
         changer.join().unwrap();
         assert_eq!(limiter.peek().remaining(), 1 + given);
+    });
+}
+
+/// Who has learnt of a reading never reads an earlier one.
+#[test]
+fn clamped_readings_are_one_rising_sequence() {
+    exhaust(|| {
+        let source = ManualClock::starting_at(Instant::from_nanos(10));
+        let clock = Arc::new(Clamped::new(source.clone()));
+        let told = Arc::new(AtomicU64::new(0));
+        let other = {
+            let (clock, told) = (clock.clone(), told.clone());
+            thread::spawn(move || {
+                source.set(Instant::from_nanos(20));
+                let reading = clock.now();
+                source.set(Instant::from_nanos(5));
+                told.store(reading.as_nanos(), Ordering::Release);
+            })
+        };
+        let first = clock.now().as_nanos();
+        let told = told.load(Ordering::Acquire);
+        assert!(clock.now().as_nanos() >= told.max(first), "a reading has fallen");
+        other.join().unwrap();
     });
 }
 

@@ -50,7 +50,7 @@ impl<'a> Entry<'a> {
     pub(crate) fn parse(line: &'a [u8]) -> Result<Self, &'static str> {
         let head = HEAD.captures(line).ok_or("no host and [time]")?;
         let (all, [host, time]) = head.extract();
-        let at = instant(time).ok_or("no such time since 1970")?;
+        let at = instant(time).ok_or("no such time, or not from 1970 to 2554")?;
         let rest = &line[all.len()..];
         let request = REQUEST.iter().find_map(|request| request.captures(rest));
         let (_, [request]) = request.ok_or("no request and status")?.extract();

@@ -73,10 +73,21 @@ fn run(
             let _ = write!(stderr, "{}", error.render());
             args::FAILURE
         }
-        Err(help) => {
-            let _ = write!(stdout, "{}", help.render());
-            0
-        }
+        Err(help) => match finished(write!(stdout, "{}", help.render()), &mut stdout) {
+            Ok(()) => 0,
+            Err(error) => {
+                let _ = writeln!(stderr, "replay: {error}");
+                args::FAILURE
+            }
+        },
+    }
+}
+
+/// All that was printed is out, or nobody wants it any more, as after `head`.
+fn finished(printed: io::Result<()>, stdout: &mut impl Write) -> Result<(), String> {
+    match printed.and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        printed => printed.map_err(|error| format!("standard output: {error}")),
     }
 }
 
@@ -86,6 +97,11 @@ fn replay(
     stdout: &mut impl Write,
     stderr: &mut impl Write,
 ) -> Result<(), Box<dyn Error>> {
+    if let (Some(log), Some(plot)) = (&args.log, &args.plot)
+        && fs::canonicalize(log).ok().is_some_and(|log| fs::canonicalize(plot).ok() == Some(log))
+    {
+        return Err("the plot would replace the log".into());
+    }
     let (name, traffic) = read(args, stdin)?;
     if args.log.is_none() && args.format == Format::Csv {
         let _ = writeln!(stderr, "replay: replaying the {name}");
@@ -102,7 +118,7 @@ fn replay(
     if last.at.since(first.at) > tollgate::HORIZON {
         let _ = writeln!(
             stderr,
-            "replay: {name}: the log spans more than ten years, after which limiters refuse"
+            "replay: {name}: the log spans more than ten years, after which limiters may refuse"
         );
     }
 
@@ -118,11 +134,7 @@ fn replay(
         Format::Csv => table::csv(stdout, &traffic, &outcomes),
         Format::Table => table::text(stdout, &name, args, &traffic, &outcomes),
     };
-    match printed.and_then(|()| stdout.flush()) {
-        // The reader has seen enough, as `head` has.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
-        printed => printed.map_err(|error| format!("standard output: {error}"))?,
-    }
+    finished(printed, stdout)?;
 
     if traffic.malformed > 0 {
         let (malformed, lines) = (traffic.malformed, traffic.lines);

@@ -262,9 +262,11 @@ fn a_closed_pipe_is_no_failure_and_a_full_disk_is() {
             0
         );
     }
-    let mut stderr = Vec::new();
-    assert_eq!(run(["replay"], io::empty(), Full(ErrorKind::StorageFull), &mut stderr), 2);
-    assert!(stderr.starts_with(b"replay: standard output: "));
+    for args in [&["replay"][..], &["replay", "--help"]] {
+        let mut stderr = Vec::new();
+        assert_eq!(run(args, io::empty(), Full(ErrorKind::StorageFull), &mut stderr), 2);
+        assert!(stderr.starts_with(b"replay: standard output: "));
+    }
 }
 
 #[test]
@@ -366,4 +368,16 @@ fn a_plot_that_cannot_be_written_is_an_error() {
     assert_eq!(code, 2);
     assert!(stdout.contains("worst_span"));
     assert!(stderr.starts_with("replay: /no/such/folder/replay.svg: "), "{stderr}");
+}
+
+#[test]
+fn a_plot_does_not_replace_the_log() {
+    let log = Scratch::new("log-and-plot");
+    fs::write(&log.0, line("h", 0, "/")).unwrap();
+    let path = log.0.to_str().unwrap();
+    let mut stderr = Vec::new();
+    let args = ["replay", path, "--plot", path];
+    assert_eq!(run(args, io::empty(), io::sink(), &mut stderr), 2);
+    assert_eq!(stderr, b"replay: the plot would replace the log\n");
+    assert_eq!(fs::read_to_string(&log.0).unwrap(), line("h", 0, "/"));
 }

@@ -12,6 +12,12 @@
 //! All are decided and taken together under one lock, all or nothing. A refusal
 //! carries the longest wait and names the limit that asks for it; a grant
 //! describes the limit with the least left.
+//!
+//! The [delay](crate::Decision::delay) is the longest too. Each of two leaky
+//! buckets spaces its own departures; where a charge has put one of them behind,
+//! the calls leave at its pace, which may be closer than the other's.
+//! [`charge`](crate::RateLimiter::charge) books on each what it can, and returns
+//! the most that one could.
 
 use super::{Algorithm, Report};
 use crate::clock::Instant;

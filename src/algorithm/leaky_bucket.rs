@@ -17,9 +17,12 @@ use crate::supply::{Flow, Supply};
 /// [`delay`](crate::Decision::delay) before it acts. A call for several permits
 /// leaves with its last one. Time that nobody used is not saved.
 ///
-/// * **Guarantee:** departures are never closer than the interval (but for the
-///   first `without_delay`, below), and nobody waits longer than `queue`
-///   intervals. Departures are rounded up to whole nanoseconds.
+/// * **Guarantee:** one permit leaves in each interval, and nobody waits longer
+///   than `queue` intervals. Exceptions: the first `without_delay`, below, and
+///   the permits of one call, which leave together with the last. Departures
+///   are rounded up to whole nanoseconds; one that would come after the end of
+///   supply, at the [`HORIZON`](crate::HORIZON) or later, is told as the end of
+///   time.
 /// * **State, cost:** one word, as for [`TokenBucket`](crate::TokenBucket). It
 ///   accepts what a token bucket of `queue + 1` grants; only the departures
 ///   differ.
@@ -58,11 +61,12 @@ pub struct LeakyBucket {
 
 impl LeakyBucket {
     /// A queue of `queue` places that drains at `rate`. With no place nobody
-    /// ever waits: a permit leaves at once or is refused.
+    /// ever waits: a permit leaves at once or is refused. The longest queue,
+    /// `u32::MAX`, counts as one place less.
     #[must_use]
     pub const fn new(rate: Rate, queue: u32) -> Self {
         // One leaves at once, the others wait.
-        let capacity = queue as u64 + 1;
+        let capacity = queue.saturating_add(1) as u64;
         let (flow, cost) = Flow::new(rate, capacity);
         Self { rate, queue, without_delay: 0, meter: Meter::new(flow, capacity, cost) }
     }

@@ -14,9 +14,11 @@ use std::collections::VecDeque;
 ///
 /// * **Guarantee:** exact. In no half-open span of one period are there more
 ///   than `count` permits, wherever it begins.
-/// * **State:** the times of the grants in the window: 16 bytes for each moment
-///   that granted, never more entries than `count`, none for a caller who is
-///   away; 64 bytes beside that.
+/// * **State:** 64 bytes, and an entry of 16 bytes for each moment in the window
+///   that granted, never more entries than `count`. The buffer doubles when it
+///   is full and halves when a grant finds three quarters of it empty, so it
+///   takes 16 to 64 bytes an entry; a caller who is away keeps it until the next
+///   grant, or until a keyed limiter forgets the caller.
 /// * **Cost:** constant time, amortised; a look at what is left, and a refusal
 ///   of several permits, take a binary search. Behind a mutex.
 /// * **Weakness:** memory, and a caller who spends all at once waits out the

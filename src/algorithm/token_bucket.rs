@@ -20,7 +20,8 @@ use crate::supply::{Flow, Supply};
 ///   much, lower the burst or take a
 ///   [`SlidingWindowLog`](crate::SlidingWindowLog).
 /// * **State:** one 64-bit word, the mark up to which supply is spoken for.
-///   Exact for common rates and within 1 ns for all others, see [`Rate`].
+///   Exact for common rates and within a unit for all others, nearly always
+///   below 1 ns, see [`Rate`].
 /// * **Cost:** constant time, one compare-exchange when granting, one load when
 ///   refusing.
 /// * **Weakness:** a caller that saved up can spend the whole burst at once.

@@ -8,8 +8,9 @@ use std::thread;
 /// The default clock as it was at the last tick of a background thread.
 ///
 /// Reading it is one atomic load. It is late by up to the tick it was started
-/// with, or longer where the thread is not scheduled, so a permit may be handed
-/// out that much later than due, never earlier. Its zero is that of
+/// with, or longer where the thread is not scheduled. Limits hold exactly on
+/// this clock's time; on that of a wall, a grant may be up to a tick late, and
+/// two grants that much closer than they should be. Its zero is that of
 /// [`MonotonicClock`].
 ///
 /// Clones share the thread, which ends within a tick after the last of them is

@@ -3,7 +3,7 @@ use std::sync::OnceLock;
 
 /// The default clock: the processor's time-stamp counter, through `quanta`.
 ///
-/// All clocks of a process share one zero, the first use of any of them.
+/// All of a process share one zero, the first use of any of them.
 /// Where the machine has no counter that runs evenly, the operating system's
 /// monotonic clock is read instead.
 ///

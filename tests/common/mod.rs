@@ -1,7 +1,13 @@
 //! What the property tests share: the list of all algorithms, the numbers they
 //! are tried with, and [schedules](schedule) of calls.
 
-#![allow(dead_code, unused_macros, unreachable_pub, reason = "each test file takes a part")]
+#![allow(
+    dead_code,
+    unused_imports,
+    unused_macros,
+    unreachable_pub,
+    reason = "each test file takes a part"
+)]
 
 mod schedule;
 
@@ -21,7 +27,6 @@ use tollgate::{HORIZON, Rate};
 macro_rules! every_algorithm {
     ($($law:ident),+ $(,)?) => {$(
         mod $law {
-            use super::*;
             single_limits! { $law }
             several_limits! { $law }
         }
@@ -32,7 +37,6 @@ macro_rules! every_algorithm {
 macro_rules! every_single_algorithm {
     ($($law:ident),+ $(,)?) => {$(
         mod $law {
-            use super::*;
             single_limits! { $law }
         }
     )+};
@@ -42,13 +46,13 @@ macro_rules! every_single_algorithm {
 /// new line.
 macro_rules! single_limits {
     ($law:ident) => { one_test_each! { $law:
-        token_bucket => |rate, burst| TokenBucket::new(Limit::new(rate).with_burst(burst)),
-        leaky_bucket => |rate, queue| LeakyBucket::new(rate, queue.get()),
+        token_bucket => |rate, burst| tollgate::TokenBucket::new(tollgate::Limit::new(rate).with_burst(burst)),
+        leaky_bucket => |rate, queue| tollgate::LeakyBucket::new(rate, queue.get()),
         leaky_bucket_without_delay =>
-            |rate, queue| LeakyBucket::new(rate, queue.get()).without_delay(queue.get() / 2 + 1),
-        fixed_window => |rate, _| FixedWindow::new(rate),
-        fixed_window_aligned => |rate, _| FixedWindow::aligned(rate, rate.period() / 3),
-        sliding_window_log => |rate, _| SlidingWindowLog::new(rate),
+            |rate, queue| tollgate::LeakyBucket::new(rate, queue.get()).without_delay(queue.get() / 2 + 1),
+        fixed_window => |rate, _| tollgate::FixedWindow::new(rate),
+        fixed_window_aligned => |rate, _| tollgate::FixedWindow::aligned(rate, rate.period() / 3),
+        sliding_window_log => |rate, _| tollgate::SlidingWindowLog::new(rate),
     } };
 }
 
@@ -56,13 +60,13 @@ macro_rules! several_limits {
     ($law:ident) => {
         one_test_each! { $law:
             two => |rate, burst| (
-                FixedWindow::new(rate),
-                TokenBucket::new(Limit::new(rate).with_burst(burst)),
+                tollgate::FixedWindow::new(rate),
+                tollgate::TokenBucket::new(tollgate::Limit::new(rate).with_burst(burst)),
             ),
             three => |rate, burst| (
-                TokenBucket::new(Limit::new(rate).with_burst(burst)),
-                LeakyBucket::new(rate, burst.get() / 2),
-                SlidingWindowLog::new(rate),
+                tollgate::TokenBucket::new(tollgate::Limit::new(rate).with_burst(burst)),
+                tollgate::LeakyBucket::new(rate, burst.get() / 2),
+                tollgate::SlidingWindowLog::new(rate),
             ),
         }
     };

@@ -4,8 +4,8 @@ use crate::subject::{Subject, everywhere};
 use crate::{Answer, bucket, log, ms, no, ok, queue, s, window};
 use std::time::Duration;
 use tollgate::{
-    Algorithm, ConfigError, DenyAll, FixedWindow, Instant, Limit, Locked, ManualClock, Rate,
-    RateLimiter, Unlimited,
+    Algorithm, ConfigError, DenyAll, FixedWindow, Instant, LeakyBucket, Limit, Locked, ManualClock,
+    Rate, RateLimiter, Unlimited, limit, rate,
 };
 
 /// The impossible was granted, or promised a wait that never helps.
@@ -189,7 +189,7 @@ fn first_shows(limiter: &Subject, slower: usize) {
 fn a_refused_user_eats_the_budget_of_all() {
     fn run<A: Algorithm>(user: A, all: A, user_first: bool) {
         let clock = ManualClock::starting_at(Instant::from_nanos(1 << 63));
-        let limiter = |of: &A| RateLimiter::with_clock(of.clone(), clock.clone());
+        let limiter = |of: &A| RateLimiter::with_clock(*of, clock.clone());
         let (alice, bob, all) = (limiter(&user), limiter(&user), limiter(&all));
         let call = |user: &RateLimiter<A, ManualClock>| {
             let (first, second) = if user_first { (user, &all) } else { (&all, user) };
@@ -207,7 +207,7 @@ fn a_refused_user_eats_the_budget_of_all() {
     }
     for user_first in [true, false] {
         let (user, all): (FixedWindow, _) = (window(1, s(60)), window(10, s(60)));
-        run(Locked(user.clone()), Locked(all.clone()), user_first);
+        run(Locked(user), Locked(all), user_first);
         run(user, all, user_first);
     }
 }
@@ -263,4 +263,37 @@ fn the_wait_is_always_the_whole_window() {
         assert_eq!((0..10).map(|k| limiter.granted(s(2 * k), 1)).sum::<u32>(), 10);
         assert_eq!(limiter.ask(s(20), 1), no(s(40)));
     });
+}
+
+/// What a limiter is told in words, by the `?` operator or in a log.
+#[test]
+fn a_denial_says_why() {
+    let limiter = RateLimiter::with_clock(limit!("1/s burst 2"), ManualClock::new());
+    let say = |n| limiter.try_acquire_n(n).granted().unwrap_err().to_string();
+    assert_eq!(say(3), "more permits than the limit of 2 per call");
+    assert!(limiter.try_acquire_n(2).granted().is_ok());
+    assert_eq!(say(1), "rate limit exceeded, retry in 1s");
+    limiter.clock().set(Instant::MAX);
+    assert_eq!(say(1), "rate limit exceeded for good");
+}
+
+/// Starting with some permits is starting anew.
+#[test]
+fn an_initial_level_replaces_what_was_there() {
+    let limiter = RateLimiter::with_clock(limit!("1/s burst 10"), ManualClock::new());
+    assert!(limiter.try_acquire_n(8).is_granted());
+    let limiter = limiter.with_initial(9).unwrap();
+    assert_eq!(limiter.peek().remaining(), 9);
+    let longest = LeakyBucket::new(rate!("1/s"), u32::MAX);
+    let limiter = RateLimiter::with_clock(longest, ManualClock::new()).with_initial(0).unwrap();
+    assert!(limiter.try_acquire().is_denied());
+}
+
+/// A grant of everything gives everything back.
+#[test]
+fn no_limit_takes_its_permits_back() {
+    let limiter = RateLimiter::with_clock(Unlimited, ManualClock::new());
+    let grant = limiter.try_acquire_n(5);
+    assert_eq!(limiter.refund(grant), 5);
+    assert_eq!(limiter.charge(7), 7);
 }
