@@ -115,11 +115,11 @@ pub trait Algorithm: Copy + Debug + Send + Sync {
     fn charge(&self, state: &mut Self::State, now: Instant, n: u32) -> u32;
 
     /// Something that changes with every permit taken, to know a grant by.
-    fn receipt(&self, state: &Self::State) -> u64;
+    fn receipt(&self, state: &Self::State) -> u128;
 
     /// Gives back up to `n` of the permits of the grant after which
     /// [`receipt`](Self::receipt) was `receipt`, and returns how many.
-    fn refund(&self, state: &mut Self::State, now: Instant, receipt: u64, n: u32) -> u32;
+    fn refund(&self, state: &mut Self::State, now: Instant, receipt: u128, n: u32) -> u32;
 
     /// Gives back up to `n` permits of a grant that was made at `taken`, even if
     /// others have been granted since, and returns how many: no more than leave

@@ -36,7 +36,7 @@ pub struct Decision {
     outcome: Outcome,
     /// The permits that a refund may give back.
     permits: u32,
-    receipt: u64,
+    receipt: u128,
     era: Era,
     limit: u32,
     remaining: u32,
@@ -205,7 +205,7 @@ impl Decision {
     /// The receipt by which `n` permits may be given back, in the era of the
     /// grant.
     #[inline]
-    pub(crate) fn receipt(&self, era: Era, n: u32) -> Option<u64> {
+    pub(crate) fn receipt(&self, era: Era, n: u32) -> Option<u128> {
         (self.era == era && n <= self.permits).then_some(self.receipt)
     }
 

@@ -82,14 +82,18 @@ use std::sync::{Arc, OnceLock};
 ///
 /// # Memory
 ///
-/// Without a [cap](Self::with_max_keys), as many keys as hold something are
-/// remembered: bounded by twice the keys active within the time that a key
-/// takes to become fresh, and some thousands. An empty limiter takes 50 KiB.
+/// A key is forgotten exactly when nobody can notice: when it is as good as
+/// never seen. Calls do it on the way, so without a
+/// [cap](Self::with_max_keys) there are at most twice as many keys as are in
+/// use, and some thousands. In use is a key until 100 ms after it has become
+/// fresh. An empty limiter takes 50 KiB.
 ///
 /// # Cost
 ///
 /// A decision about a known key: one hash, one look-up under a shared lock, one
-/// decision. See the [module's source](crate) for what else runs when.
+/// decision. A call that cleans up besides looks at no more than a 128th of the
+/// keys, some tens of microseconds at a million, in all about a hundredth of the
+/// calls' time. `len` adds up 128 numbers.
 pub struct KeyedRateLimiter<K, A: Algorithm = TokenBucket, C = MonotonicClock, S = RandomState> {
     clock: C,
     /// The parameters of generation zero, and of the present and the next.
@@ -161,9 +165,9 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
     /// zero puts them all in one part.
     #[must_use]
     pub fn with_hasher<H: BuildHasher>(self, hasher: H) -> KeyedRateLimiter<K, A, C, H> {
-        let now = self.clock.now();
-        let mut limiter = KeyedRateLimiter::build(self.first, self.clock, hasher, now);
-        limiter.room = self.room;
+        let (algorithm, now) = (self.algorithm(), self.clock.now());
+        let mut limiter = KeyedRateLimiter::build(algorithm, self.clock, hasher, now);
+        limiter.room = self.room.emptied();
         limiter
     }
 
@@ -384,14 +388,14 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
     /// ```
     pub fn reconfigure(&self, algorithm: impl IntoAlgorithm<Algorithm = A>) {
         let mut new = algorithm.into_algorithm();
-        let mut generation = self.generation.lock();
         let now = self.clock.now();
+        let mut generation = self.generation.lock();
         let (old, next) = (self.parameters(*generation), *generation + 1);
         new.resume(&old, now);
         // Every part has left the generation that had this slot.
         self.slots[(next & 1) as usize].store(new);
         for part in self.map.parts() {
-            let now = self.clock.now().max(part.about.swept());
+            let now = now.max(part.about.swept());
             part.change(
                 || part.about.generation.store(next, Ordering::Relaxed),
                 |state| {

@@ -166,9 +166,9 @@ impl<S: Supply> Meter<S> {
     /// Undoes up to `n` permits of the grant that left the mark at `receipt`,
     /// unless something has been taken since: lowering the mark under later
     /// grants would let more through in one span than the bound allows.
-    pub(crate) fn undo(&self, mark: &mut u64, now: Instant, receipt: u64, n: u32) -> u32 {
+    pub(crate) fn undo(&self, mark: &mut u64, now: Instant, receipt: u128, n: u32) -> u32 {
         // A saturated mark no longer says how much was taken.
-        if *mark != receipt || receipt == LAST_MARK {
+        if u128::from(*mark) != receipt || *mark == LAST_MARK {
             return 0;
         }
         let cost = self.cost.get().saturating_mul(u64::from(n));
@@ -253,8 +253,8 @@ macro_rules! on_one_word {
         }
 
         #[inline]
-        fn receipt(&self, mark: &u64) -> u64 {
-            *mark
+        fn receipt(&self, mark: &u64) -> u128 {
+            (*mark).into()
         }
     };
 }

@@ -40,7 +40,7 @@ pub trait Shared<A: Algorithm>: Debug + Send + Sync + Sized {
     fn charge(&self, algorithm: &A, now: Instant, n: u32) -> Option<u32>;
 
     /// Gives back up to `n` of the permits of a grant and returns how many.
-    fn refund(&self, algorithm: &A, now: Instant, receipt: u64, n: u32) -> Option<u32>;
+    fn refund(&self, algorithm: &A, now: Instant, receipt: u128, n: u32) -> Option<u32>;
 
     /// Gives back up to `n` permits of a grant made at `taken`, whoever has
     /// taken since, and returns how many.
@@ -122,7 +122,7 @@ impl<A: Algorithm, C: Cell<State = A::State>> Shared<A> for C {
         in_one_step!(self, commit, |state| algorithm.charge(state, now, n))
     }
 
-    fn refund(&self, algorithm: &A, now: Instant, receipt: u64, n: u32) -> Option<u32> {
+    fn refund(&self, algorithm: &A, now: Instant, receipt: u128, n: u32) -> Option<u32> {
         in_one_step!(self, commit, |state| algorithm.refund(state, now, receipt, n))
     }
 

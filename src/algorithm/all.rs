@@ -90,13 +90,13 @@ macro_rules! all {
 
             /// Every take moves every part's receipt up, so their sum moves too.
             #[inline]
-            fn receipt(&self, state: &Self::State) -> u64 {
-                0u64$(.wrapping_add(self.$at.receipt(&state.$at)))+
+            fn receipt(&self, state: &Self::State) -> u128 {
+                0u128$(.wrapping_add(self.$at.receipt(&state.$at)))+
             }
 
             /// Each gives back what it can, if nothing was taken since.
             #[inline]
-            fn refund(&self, state: &mut Self::State, now: Instant, receipt: u64, n: u32) -> u32 {
+            fn refund(&self, state: &mut Self::State, now: Instant, receipt: u128, n: u32) -> u32 {
                 if receipt != self.receipt(state) {
                     return 0;
                 }

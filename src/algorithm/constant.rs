@@ -66,11 +66,11 @@ macro_rules! constant {
                 n.min($capacity)
             }
 
-            fn receipt(&self, (): &()) -> u64 {
+            fn receipt(&self, (): &()) -> u128 {
                 0
             }
 
-            fn refund(&self, (): &mut (), _: Instant, _: u64, n: u32) -> u32 {
+            fn refund(&self, (): &mut (), _: Instant, _: u128, n: u32) -> u32 {
                 n.min($capacity)
             }
 

@@ -98,13 +98,12 @@ impl Algorithm for FixedWindow {
 
     /// A mark within window `w` is `w * count` and the permits taken in it, so
     /// the mark before tells the window, even of a full one.
-    fn refund(&self, mark: &mut u64, now: Instant, receipt: u64, n: u32) -> u32 {
+    fn refund(&self, mark: &mut u64, now: Instant, receipt: u128, n: u32) -> u32 {
         let count = u64::from(self.rate.count().get());
         let start = |mark: u64| mark.checked_sub(1).map(|last| last / count * count);
+        let granted = u64::try_from(receipt).ok().and_then(start);
         match start(*mark) {
-            Some(current)
-                if start(receipt) == Some(current) && self.meter.supply.at(now) <= current =>
-            {
+            Some(current) if granted == Some(current) && self.meter.supply.at(now) <= current => {
                 let given = (*mark - current).min(n.into());
                 *mark -= given;
                 given as u32

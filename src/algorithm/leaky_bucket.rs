@@ -115,7 +115,7 @@ impl Algorithm for LeakyBucket {
         self.meter.charge(mark, now, n, self.meter.capacity())
     }
 
-    fn refund(&self, mark: &mut u64, now: Instant, receipt: u64, n: u32) -> u32 {
+    fn refund(&self, mark: &mut u64, now: Instant, receipt: u128, n: u32) -> u32 {
         self.meter.undo(mark, now, receipt, n)
     }
 }

@@ -79,11 +79,11 @@ impl<A: Algorithm> Algorithm for Locked<A> {
     }
 
     #[inline]
-    fn receipt(&self, state: &A::State) -> u64 {
+    fn receipt(&self, state: &A::State) -> u128 {
         self.0.receipt(state)
     }
 
-    fn refund(&self, state: &mut A::State, now: Instant, receipt: u64, n: u32) -> u32 {
+    fn refund(&self, state: &mut A::State, now: Instant, receipt: u128, n: u32) -> u32 {
         self.0.refund(state, now, receipt, n)
     }
 

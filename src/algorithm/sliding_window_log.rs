@@ -112,6 +112,17 @@ impl GrantLog {
         self.newest = at;
     }
 
+    /// The time is in it because totals begin anew when a keyed limiter has
+    /// forgotten the log.
+    #[inline]
+    fn receipt(&self) -> u128 {
+        let (at, total) = match self.runs.back() {
+            Some(run) => (run.at, run.total),
+            None => (self.newest, self.before),
+        };
+        u128::from(at.as_nanos()) << 64 | u128::from(total)
+    }
+
     /// The grant time of a call that reads `now`.
     #[inline]
     fn time(&self, now: Instant) -> Instant {
@@ -259,18 +270,18 @@ impl Algorithm for SlidingWindowLog {
     }
 
     #[inline]
-    fn receipt(&self, log: &GrantLog) -> u64 {
-        log.total()
+    fn receipt(&self, log: &GrantLog) -> u128 {
+        log.receipt()
     }
 
     #[inline]
-    fn refund(&self, log: &mut GrantLog, now: Instant, receipt: u64, n: u32) -> u32 {
-        let (total, now) = (log.total(), log.time(now));
-        let Some(Run { at, .. }) = log.runs.pop_back() else {
+    fn refund(&self, log: &mut GrantLog, now: Instant, receipt: u128, n: u32) -> u32 {
+        let (is_last, now) = (log.receipt() == receipt, log.time(now));
+        let Some(Run { at, total }) = log.runs.pop_back() else {
             return 0;
         };
         let own = total - log.total();
-        let given = if total == receipt && self.back_at(at) > now { own.min(n.into()) } else { 0 };
+        let given = if is_last && self.back_at(at) > now { own.min(n.into()) } else { 0 };
         if given < own {
             log.runs.push_back(Run { at, total: total - given });
         }

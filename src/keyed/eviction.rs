@@ -208,42 +208,32 @@ impl<A: Algorithm> KeyedVerb<A> for Charge {
     }
 }
 
-impl<A: Algorithm> KeyedVerb<A> for Refund<'_> {
-    const SIGHT: Sight = Sight::Ignores;
-    const FREES: bool = true;
+/// Verbs that undo something: for a key that is not remembered there is nothing
+/// to undo.
+macro_rules! undoing {
+    ($($verb:ty),+) => {$(
+        impl<A: Algorithm> KeyedVerb<A> for $verb {
+            const SIGHT: Sight = Sight::Ignores;
+            const FREES: bool = true;
 
-    fn begin(&self, _: &A, _: &mut A::State, _: Instant, _: Era) -> (u32, bool) {
-        (0, false)
-    }
+            fn begin(
+                &self,
+                _: &A,
+                _: &mut A::State,
+                _: Instant,
+                _: Era,
+            ) -> (<Self as Verb<A>>::Answer, bool) {
+                Default::default()
+            }
 
-    fn crowded_out(&self, _: &A, _: Instant, _: u64) -> u32 {
-        0
-    }
+            fn crowded_out(&self, _: &A, _: Instant, _: u64) -> <Self as Verb<A>>::Answer {
+                Default::default()
+            }
+        }
+    )+};
 }
 
-impl<A: Algorithm> KeyedVerb<A> for Cancel<'_> {
-    const SIGHT: Sight = Sight::Ignores;
-    const FREES: bool = true;
-
-    fn begin(&self, _: &A, _: &mut A::State, _: Instant, _: Era) -> (u32, bool) {
-        (0, false)
-    }
-
-    fn crowded_out(&self, _: &A, _: Instant, _: u64) -> u32 {
-        0
-    }
-}
-
-impl<A: Algorithm> KeyedVerb<A> for Reset {
-    const SIGHT: Sight = Sight::Ignores;
-    const FREES: bool = true;
-
-    fn begin(&self, _: &A, _: &mut A::State, _: Instant, _: Era) -> ((), bool) {
-        ((), false)
-    }
-
-    fn crowded_out(&self, _: &A, _: Instant, _: u64) {}
-}
+undoing!(Refund<'_>, Cancel<'_>, Reset);
 
 /// What a keyed limiter does with a new key when it holds as many as it may
 /// ([`with_max_keys`](KeyedRateLimiter::with_max_keys)) and none of them can be
@@ -273,6 +263,11 @@ impl<A: Algorithm> Default for Room<A> {
 }
 
 impl<A: Algorithm> Room<A> {
+    /// The same room without the keys.
+    pub(super) fn emptied(self) -> Self {
+        Self { taken: AtomicU64::new(0), ..self }
+    }
+
     /// Takes a place if there is one.
     fn take(&self) -> bool {
         let Some(max) = self.max else {
@@ -337,6 +332,7 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
             return Err(ConfigError::Zero("max_keys"));
         }
         self.room.max = Some(max as u64);
+        self.room.taken = AtomicU64::new(self.len() as u64);
         self.room.overflow = match when_full {
             WhenFull::Refuse => None,
             WhenFull::Share => Some(Mutex::new(Own::new(self.first, self.upkeep.era()))),
@@ -488,11 +484,14 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
     pub(super) fn sweep_next(&self, now: Instant) {
         let Upkeep { next_sweep, refill, .. } = &self.upkeep;
         let due = next_sweep.load(Ordering::Relaxed);
+        if due > now.as_nanos() {
+            return; // another thread's
+        }
         let pace = refill.load(Ordering::Relaxed) / self.map.parts().len() as u64;
         let next = now.after_nanos(pace).as_nanos();
         let turn = next_sweep.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed);
-        if due > now.as_nanos() || turn.is_err() {
-            return; // another thread's
+        if turn.is_err() {
+            return;
         }
         let part = self.next_part();
         let fresh_by = before_grace(now);

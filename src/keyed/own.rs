@@ -6,7 +6,7 @@ use crate::algorithm::{Algorithm, IntoAlgorithm};
 use crate::clock::{Clock, Instant};
 use crate::decision::Era;
 use crate::shared::Shared;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, Ordering};
 use crate::verb::{Peek, Verb};
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
@@ -154,6 +154,8 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
         *gone = true;
         drop(own);
         part.about.may_be_fresh_from(now);
+        // What the key has been through does not show in its state.
+        part.about.cancels.fetch_add(1, Ordering::AcqRel);
         self.unlist(key, hash);
         true
     }

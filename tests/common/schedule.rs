@@ -164,7 +164,7 @@ struct Grant {
     number: usize,
     n: u32,
     decision: Decision,
-    receipt: u64,
+    receipt: u128,
 }
 
 /// A limiter, and beside it a state on which the pure methods of its algorithm
