@@ -74,7 +74,8 @@ pub trait Algorithm: Copy + Debug + Send + Sync {
     fn resume(&mut self, old: &Self, now: Instant);
 
     /// The state with as many permits left at `now` as `state` had under `old`,
-    /// if these parameters allow so many; rounded down.
+    /// if these parameters allow so many; rounded down. In a queue it is the
+    /// number that waits which is kept.
     fn carry(&self, old: &Self, state: &Self::State, now: Instant) -> Self::State;
 
     /// The most permits one call may take.

@@ -48,13 +48,33 @@ pub struct Decision {
     reset_after: u64,
 }
 
-/// When a receipt is good: while neither number has changed.
+/// While it lasts, a receipt is good: a tenure in the upper half, which ends when
+/// the state changes hands (other parameters, another place), and in the lower
+/// how often something other than the newest grant has been undone in it.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Era {
-    /// The parameters, as their limiter numbers them.
-    pub(crate) generation: u64,
-    /// How often something other than the newest grant has been undone.
-    pub(crate) cancels: u64,
+pub(crate) struct Era(u64);
+
+impl Era {
+    pub(crate) const fn new(tenure: u32, cancels: u32) -> Self {
+        Self((tenure as u64) << 32 | cancels as u64)
+    }
+
+    pub(crate) const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    pub(crate) const fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) const fn tenure(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    /// The next, after a cancel.
+    pub(crate) const fn cancelled(self) -> Self {
+        Self::new(self.tenure(), (self.0 as u32).wrapping_add(1))
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -209,8 +229,8 @@ impl Decision {
         (self.era == era && n <= self.permits).then_some(self.receipt)
     }
 
-    pub(crate) fn has_parameters_of(&self, era: Era) -> bool {
-        self.era.generation == era.generation
+    pub(crate) fn has_tenure_of(&self, era: Era) -> bool {
+        self.era.tenure() == era.tenure()
     }
 }
 

@@ -45,7 +45,8 @@ pub(crate) struct Generations<A: Algorithm> {
     /// Zero is not here: the parameters and state a limiter was made with.
     current: AtomicU64,
     slots: [CachePadded<Slot<A>>; 2],
-    changing: Mutex<()>,
+    /// Held while parameters change, and when they last did.
+    changing: Mutex<Instant>,
 }
 
 #[derive(Debug)]
@@ -56,8 +57,9 @@ struct Slot<A: Algorithm> {
 }
 
 impl<A: Algorithm> Generations<A> {
-    /// Ready for the first change of a limiter with the parameters `first`.
-    pub(crate) fn after(first: &A) -> Self {
+    /// Ready for the first change of a limiter with the parameters `first`, which
+    /// has counted since `start`.
+    pub(crate) fn after(first: &A, start: Instant) -> Self {
         let slot = || {
             CachePadded::new(Slot {
                 parameters: Parameters::new(*first),
@@ -65,7 +67,7 @@ impl<A: Algorithm> Generations<A> {
                 readers: AtomicU64::new(0),
             })
         };
-        Self { current: AtomicU64::new(0), slots: [slot(), slot()], changing: Mutex::new(()) }
+        Self { current: AtomicU64::new(0), slots: [slot(), slot()], changing: Mutex::new(start) }
     }
 
     fn slot(&self, generation: u64) -> &Slot<A> {
@@ -83,7 +85,7 @@ impl<A: Algorithm> Generations<A> {
 
     /// Calls with the present generation, or with the next if the state has
     /// been set aside. The first is aside.
-    pub(crate) fn call<V: Verb<A>>(&self, verb: V, now: Instant, cancels: u64) -> V::Answer {
+    pub(crate) fn call<V: Verb<A>>(&self, verb: V, now: Instant, cancels: u32) -> V::Answer {
         loop {
             let generation = self.current.load(Ordering::Acquire);
             let mut answer = None;
@@ -92,7 +94,7 @@ impl<A: Algorithm> Generations<A> {
                 slot.readers.fetch_add(1, Ordering::AcqRel);
                 let is_current = self.current.load(Ordering::Acquire) == generation;
                 if is_current {
-                    let era = Era { generation, cancels };
+                    let era = Era::new(generation as u32, cancels);
                     answer = verb.call(&slot.parameters.load(), &slot.state, now, era);
                 }
                 slot.readers.fetch_sub(1, Ordering::Release);
@@ -118,9 +120,13 @@ impl<A: Algorithm> Generations<A> {
         );
     }
 
-    /// Replaces the parameters, at `now`. `first` is the first generation.
+    /// Replaces the parameters, at `now` or when they were last replaced: time
+    /// that steps back, or a reading that comes late, brings no supply twice.
+    /// `first` is the first generation.
     pub(crate) fn change(&self, first: (&A, &A::Shared), mut new: A, now: Instant) {
-        let _changing = self.changing.lock();
+        let mut changed_at = self.changing.lock();
+        let now = now.max(*changed_at);
+        *changed_at = now;
         let generation = self.current.load(Ordering::Acquire);
         let (old, state) = match generation {
             0 => (*first.0, first.1),

@@ -196,7 +196,7 @@ impl JoinDenied {
     }
 
     /// What its limiter said. After this wait, all could be granted if nobody
-    /// took anything.
+    /// took anything and no two of them are for the same state.
     pub fn decision(&self) -> &Decision {
         &self.decision
     }

@@ -39,6 +39,7 @@ use crossbeam_utils::CachePadded;
 pub struct RateLimiter<A: Algorithm = TokenBucket, C = MonotonicClock> {
     algorithm: A,
     clock: C,
+    start: Instant,
     /// On cache lines of its own, away from whatever its owner keeps beside.
     state: CachePadded<A::Shared>,
     /// Where a limiter goes on that has been changed.
@@ -66,10 +67,11 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
     #[must_use]
     pub fn with_clock(algorithm: impl IntoAlgorithm<Algorithm = A>, clock: C) -> Self {
         let mut algorithm = algorithm.into_algorithm();
-        algorithm.start(clock.now());
+        let start = clock.now();
+        algorithm.start(start);
         let state = CachePadded::new(A::Shared::new(algorithm.unseen()));
-        let later = Lazy::new(|| Generations::after(&algorithm));
-        Self { algorithm, clock, state, later, cancels: AtomicU64::new(0) }
+        let later = Lazy::new(|| Generations::after(&algorithm, start));
+        Self { algorithm, clock, start, state, later, cancels: AtomicU64::new(0) }
     }
 
     /// The same limiter, starting with only so many permits. What it has
@@ -209,9 +211,10 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
     /// by any other, however often, while other threads decide.
     ///
     /// What the limiter holds it keeps, as a number of permits, up to the new
-    /// capacity, and so it does with debt. Nothing is handed out by the change,
-    /// and time before it counts at the old rate: a wait told before it is no
-    /// longer exact. Grants from before cannot be given back any more.
+    /// capacity, and so it does with debt; a queue keeps its length. Nothing is
+    /// handed out by the change, and time before it counts at the old rate: a
+    /// wait told before it is no longer exact. Grants from before cannot be given
+    /// back any more. A change at a time before the last one counts from there.
     ///
     /// No decision ever waits for a change. One that runs at the same time is
     /// made by the old parameters or by the new, as if it had come before or
@@ -230,7 +233,7 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
     /// assert_eq!(limiter.try_acquire().retry_after(), Some(Duration::from_millis(50)));
     /// ```
     pub fn reconfigure(&self, algorithm: impl IntoAlgorithm<Algorithm = A>) {
-        let later = self.later.get_or_make(|| Generations::after(&self.algorithm));
+        let later = self.later.get_or_make(|| Generations::after(&self.algorithm, self.start));
         let first = (&self.algorithm, &*self.state);
         later.change(first, algorithm.into_algorithm(), self.clock.now());
     }
@@ -270,8 +273,8 @@ impl<A: Algorithm> Parts<'_, A> {
             self.cancels.fetch_add(1, Ordering::AcqRel);
         }
         loop {
-            let cancels = self.cancels.load(Ordering::Acquire);
-            let era = Era { generation: 0, cancels };
+            let cancels = self.cancels.load(Ordering::Acquire) as u32;
+            let era = Era::new(0, cancels);
             let answer = match verb.call(self.algorithm, self.state, now, era) {
                 Some(answer) => answer,
                 // Not straight into the caller's place for the answer: that
@@ -291,7 +294,7 @@ impl<A: Algorithm> Parts<'_, A> {
 
     /// Only a change sets a state aside, and it has a place to go on before.
     #[cold]
-    fn call_later<V: Verb<A>>(&self, verb: V, now: Instant, cancels: u64) -> Option<V::Answer> {
+    fn call_later<V: Verb<A>>(&self, verb: V, now: Instant, cancels: u32) -> Option<V::Answer> {
         Some(self.later.get()?.call(verb, now, cancels))
     }
 }

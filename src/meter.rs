@@ -50,6 +50,11 @@ impl<S: Supply> Meter<S> {
         self.mark_with(missing, now)
     }
 
+    /// The mark with as many permits ahead of supply, whatever the capacity.
+    pub(crate) fn carry_ahead(&self, old: &Self, mark: u64, now: Instant) -> u64 {
+        self.mark_with(self.missing(old, mark, now), now)
+    }
+
     /// How far the mark is ahead of the old supply, in these units.
     fn missing(&self, old: &Self, mark: u64, now: Instant) -> u128 {
         let ahead = mark.saturating_sub(old.supply.at(now));
@@ -60,34 +65,6 @@ impl<S: Supply> Meter<S> {
     fn mark_with(&self, missing: u128, now: Instant) -> u64 {
         let missing = u64::try_from(missing).unwrap_or(LAST_MARK);
         self.supply.at(now).saturating_add(missing).min(LAST_MARK)
-    }
-
-    /// The departure of the last permit, if anybody still waits for it.
-    fn last_departure(&self, mark: u64, now: Instant, early: u32) -> Option<Instant> {
-        let ahead = self.cost.get().saturating_mul(1 + u64::from(early));
-        let turn = mark.saturating_sub(ahead);
-        (turn > self.supply.at(now)).then(|| self.supply.when(turn))
-    }
-
-    /// The mark with as many permits in a queue, however long it may be. Nobody
-    /// leaves before a departure that has been promised, nor closer to it than
-    /// an interval.
-    pub(crate) fn carry_queue(
-        &self,
-        old: (&Self, u32),
-        mark: u64,
-        now: Instant,
-        early: u32,
-    ) -> u64 {
-        let (old, old_early) = old;
-        let carried = self.mark_with(self.missing(old, mark, now), now);
-        let Some(last) = old.last_departure(mark, now, old_early) else {
-            return carried;
-        };
-        let ahead = self.cost.get().saturating_mul(1 + u64::from(early));
-        let turn = self.supply.at(last);
-        let turn = turn.saturating_add(u64::from(self.supply.when(turn) < last));
-        carried.max(turn.saturating_add(ahead)).min(LAST_MARK)
     }
 
     /// The capacity, as far as one call can ask for it.

@@ -277,12 +277,13 @@ impl Steps {
 }
 
 impl Supply for Steps {
-    /// Windows that are not aligned go on from the edge of the present one.
+    /// Windows that are not aligned begin when the present one ends, if that is
+    /// within one of their own length: or changes could put off the end for ever.
     fn resume(&mut self, old: &Self, now: Instant) {
         self.start(now);
         if self.offset.is_none() {
-            let since = old.since_first_edge(now);
-            self.lead = (since - old.number(since) * old.window.get()) % self.window;
+            let rest = old.next_edge(now).nanos_since(now);
+            self.lead = self.window.get().saturating_sub(rest);
         }
     }
 

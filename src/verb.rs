@@ -95,7 +95,7 @@ impl<A: Algorithm> Verb<A> for Cancel<'_> {
 
     fn call(&self, algorithm: &A, state: &A::Shared, now: Instant, era: Era) -> Option<u32> {
         let Self(grant, taken) = *self;
-        if !grant.has_parameters_of(era) {
+        if !grant.has_tenure_of(era) {
             // Carried over, it can no longer be told from the others.
             return Peek(0).call(algorithm, state, now, era).map(|_| 0);
         }

@@ -37,6 +37,10 @@ use crate::supply::{Flow, Supply};
 /// queued behind it: a departure once promised stands. So does that of a grant
 /// of which only some permits are given back; the next one may leave beside it.
 ///
+/// After [`reconfigure`](crate::RateLimiter::reconfigure) as many are in the
+/// queue as before; new departures are counted from the change, and those that
+/// were promised before it may come among them.
+///
 /// Source: the leaky bucket as a queue of RFC 3290, appendix A; departures
 /// `d[k] = max(arrival, d[k-1] + interval)`.
 ///
@@ -101,9 +105,9 @@ impl From<Limit> for LeakyBucket {
 impl Algorithm for LeakyBucket {
     on_one_word!(meter);
 
+    /// As many are in the queue as were, and leave at the new rate.
     fn carry(&self, old: &Self, mark: &u64, now: Instant) -> u64 {
-        let before = (&old.meter, old.without_delay);
-        self.meter.carry_queue(before, *mark, now, self.without_delay)
+        self.meter.carry_ahead(&old.meter, *mark, now)
     }
 
     #[inline]

@@ -48,15 +48,20 @@ use std::collections::VecDeque;
 #[derive(Clone, Copy, Debug)]
 pub struct SlidingWindowLog {
     rate: Rate,
-    /// What callers never seen count as granted, for a change of the rate.
-    unseen: (Instant, u32),
+    /// What callers never seen still lack after changes: so many permits come
+    /// back then, soonest first.
+    unseen: [(Instant, u32); CHANGES],
 }
+
+/// How many changes within a period callers never seen remember apart. When
+/// there are more, the newest come back together.
+const CHANGES: usize = 4;
 
 impl SlidingWindowLog {
     /// `rate.count()` permits in any span of `rate.period()`.
     #[must_use]
     pub const fn new(rate: Rate) -> Self {
-        Self { rate, unseen: (Instant::ZERO, 0) }
+        Self { rate, unseen: [(Instant::ZERO, 0); CHANGES] }
     }
 
     /// Permits and length of the window.
@@ -87,7 +92,8 @@ pub struct GrantLog {
 /// stretch a subtraction.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    at: Instant,
+    /// When they come back.
+    back_at: Instant,
     /// Permits granted up to and with this run.
     total: u64,
 }
@@ -98,35 +104,58 @@ impl GrantLog {
         self.runs.back().map_or(self.before, |run| run.total)
     }
 
-    /// Adds permits granted `at` a time that is not before the newest.
+    /// Adds permits that come back no sooner than any other.
     #[inline]
-    fn push(&mut self, at: Instant, permits: u64) {
+    fn push(&mut self, back_at: Instant, permits: u64) {
         if permits == 0 {
             return;
         }
         let total = self.total().saturating_add(permits);
         match self.runs.back_mut() {
-            Some(run) if run.at == at => run.total = total,
-            _ => self.runs.push_back(Run { at, total }),
+            Some(run) if run.back_at == back_at => run.total = total,
+            _ => self.runs.push_back(Run { back_at, total }),
         }
-        self.newest = at;
     }
 
     /// The time is in it because totals begin anew when a keyed limiter has
     /// forgotten the log.
     #[inline]
     fn receipt(&self) -> u128 {
-        let (at, total) = match self.runs.back() {
-            Some(run) => (run.at, run.total),
-            None => (self.newest, self.before),
-        };
-        u128::from(at.as_nanos()) << 64 | u128::from(total)
+        let back_at = self.runs.back().map_or(self.newest, |run| run.back_at);
+        u128::from(back_at.as_nanos()) << 64 | u128::from(self.total())
     }
 
     /// The grant time of a call that reads `now`.
     #[inline]
     fn time(&self, now: Instant) -> Instant {
         now.max(self.newest)
+    }
+
+    /// How many of the granted permits are back `at` a time.
+    #[inline]
+    fn back(&self, at: Instant) -> u64 {
+        match self.runs.front() {
+            Some(oldest) if oldest.back_at <= at => {
+                let back = self.runs.partition_point(|run| run.back_at <= at);
+                self.runs[back - 1].total
+            }
+            _ => self.before,
+        }
+    }
+
+    #[inline]
+    fn forget_until(&mut self, at: Instant) {
+        while let Some(oldest) = self.runs.front()
+            && oldest.back_at <= at
+        {
+            self.before = oldest.total;
+            self.runs.pop_front();
+        }
+        // Memory follows use: a burst long ago keeps no buffer.
+        let (len, capacity) = (self.runs.len(), self.runs.capacity());
+        if capacity > 16 && len < capacity / 4 {
+            self.runs.shrink_to(2 * len);
+        }
     }
 }
 
@@ -142,36 +171,9 @@ impl SlidingWindowLog {
         u64::from(self.rate.count().get())
     }
 
-    /// How many of the granted permits are back `at` a time.
-    #[inline]
-    fn back(&self, log: &GrantLog, at: Instant) -> u64 {
-        match log.runs.front() {
-            Some(oldest) if self.back_at(oldest.at) <= at => {
-                let back = log.runs.partition_point(|run| self.back_at(run.at) <= at);
-                log.runs[back - 1].total
-            }
-            _ => log.before,
-        }
-    }
-
     #[inline]
     fn left(&self, log: &GrantLog, at: Instant) -> u64 {
-        self.count() - (log.total() - self.back(log, at))
-    }
-
-    #[inline]
-    fn forget_until(&self, log: &mut GrantLog, at: Instant) {
-        while let Some(oldest) = log.runs.front()
-            && self.back_at(oldest.at) <= at
-        {
-            log.before = oldest.total;
-            log.runs.pop_front();
-        }
-        // Memory follows use: a burst long ago keeps no buffer.
-        let (len, capacity) = (log.runs.len(), log.runs.capacity());
-        if capacity > 16 && len < capacity / 4 {
-            log.runs.shrink_to(2 * len);
-        }
+        self.count() - (log.total() - log.back(at))
     }
 }
 
@@ -181,39 +183,43 @@ impl Algorithm for SlidingWindowLog {
 
     /// A log counts from each grant, not from a start.
     fn start(&mut self, _: Instant) {
-        self.unseen.1 = 0;
+        self.unseen = [(Instant::ZERO, 0); CHANGES];
     }
 
     fn unseen(&self) -> GrantLog {
-        let (at, permits) = self.unseen;
         let mut log = GrantLog::default();
-        log.push(at, permits.into());
+        for (back_at, permits) in self.unseen {
+            log.push(back_at, permits.into());
+        }
         log
     }
 
     fn resume(&mut self, old: &Self, now: Instant) {
         let log = self.carry(old, &old.unseen(), now);
-        self.unseen = (log.newest, log.total() as u32);
+        self.start(now);
+        let mut before = 0;
+        for (at, run) in log.runs.iter().enumerate() {
+            let (back_at, permits) = &mut self.unseen[at.min(CHANGES - 1)];
+            *back_at = run.back_at;
+            *permits += (run.total - before) as u32;
+            before = run.total;
+        }
     }
 
-    /// Keeps the newest grants, as many permits as are missing now, and their
-    /// times, unless a shorter period had them back at once: what else is
-    /// missing counts as granted now.
+    /// What is out comes back when it would have, or a new period from now if
+    /// that is sooner: never later, or changes could put it off for ever. Of
+    /// what is out, as much counts as is missing, the soonest back; what else is
+    /// missing comes back a period from now.
     fn carry(&self, old: &Self, log: &GrantLog, now: Instant) -> GrantLog {
-        let now = log.time(now);
-        let level = old.left(log, now).min(self.count());
-        let missing = self.count() - level;
-        // How much of the old log lies before what is kept.
-        let dropped = log.total() - missing.min(log.total());
-        let dropped = dropped.max(old.back(log, now)).max(self.back(log, now));
-        let mut carried = GrantLog { newest: log.newest, ..GrantLog::default() };
-        let mut kept = 0;
-        for run in log.runs.iter().filter(|run| run.total > dropped) {
-            let permits = run.total - dropped - kept;
-            carried.push(run.at, permits);
-            kept += permits;
+        let (now, newest) = (log.time(now), log.newest);
+        let missing = self.count() - old.left(log, now).min(self.count());
+        let (back, at_latest) = (log.back(now), self.back_at(now));
+        let mut carried = GrantLog { newest, ..GrantLog::default() };
+        for run in log.runs.iter().filter(|run| run.total > back) {
+            let out = (run.total - back).min(missing) - carried.total();
+            carried.push(run.back_at.min(at_latest), out);
         }
-        carried.push(now, missing - kept);
+        carried.push(at_latest, missing - carried.total());
         carried
     }
 
@@ -239,15 +245,15 @@ impl Algorithm for SlidingWindowLog {
                 None => return now,
             },
         };
-        let back_at = self.back_at(last.at);
-        if back_at <= log.time(now) { now } else { back_at }
+        if last.back_at <= log.time(now) { now } else { last.back_at }
     }
 
     #[inline]
     fn take(&self, log: &mut GrantLog, now: Instant, n: u32) {
         let at = log.time(now);
-        self.forget_until(log, at);
-        log.push(at, n.into());
+        log.forget_until(at);
+        log.push(self.back_at(at), n.into());
+        log.newest = at;
     }
 
     #[inline]
@@ -257,7 +263,7 @@ impl Algorithm for SlidingWindowLog {
 
     #[inline]
     fn fresh_at(&self, log: &GrantLog) -> Instant {
-        log.runs.back().map_or(log.newest, |run| self.back_at(run.at))
+        log.runs.back().map_or(log.newest, |run| run.back_at)
     }
 
     #[inline]
@@ -277,13 +283,13 @@ impl Algorithm for SlidingWindowLog {
     #[inline]
     fn refund(&self, log: &mut GrantLog, now: Instant, receipt: u128, n: u32) -> u32 {
         let (is_last, now) = (log.receipt() == receipt, log.time(now));
-        let Some(Run { at, total }) = log.runs.pop_back() else {
+        let Some(Run { back_at, total }) = log.runs.pop_back() else {
             return 0;
         };
         let own = total - log.total();
-        let given = if is_last && self.back_at(at) > now { own.min(n.into()) } else { 0 };
+        let given = if is_last && back_at > now { own.min(n.into()) } else { 0 };
         if given < own {
-            log.runs.push_back(Run { at, total: total - given });
+            log.runs.push_back(Run { back_at, total: total - given });
         }
         given as u32
     }
@@ -292,14 +298,14 @@ impl Algorithm for SlidingWindowLog {
     /// of the oldest, which cannot be while the grant counts: they come back no
     /// later.
     fn cancel(&self, log: &mut GrantLog, now: Instant, taken: Instant, n: u32) -> u32 {
-        let now = log.time(now);
-        if self.back_at(taken) <= now {
+        let (now, back_at) = (log.time(now), self.back_at(taken));
+        if back_at <= now {
             return 0;
         }
-        let end = log.runs.partition_point(|run| run.at <= taken);
+        let end = log.runs.partition_point(|run| run.back_at <= back_at);
         let at = end.saturating_sub(1);
         let before = at.checked_sub(1).map_or(log.before, |run| log.runs[run].total);
-        let Some(run) = log.runs.get(at).filter(|run| self.back_at(run.at) > now) else {
+        let Some(run) = log.runs.get(at).filter(|run| run.back_at > now) else {
             return 0;
         };
         let given = (run.total - before).min(n.into());

@@ -2,11 +2,14 @@
 //!
 //! # Orderings
 //!
-//! All relaxed. What belongs to a part is written and read under its lock where
-//! it has to agree with the keys; the counters are hints of when to look, or
-//! count by single read-modify-writes.
+//! What belongs to a part is changed under its exclusive lock, which orders it
+//! with the keys, but for two numbers. `fresh_from` is only lowered under the
+//! shared lock. An era is read before the grant that it is kept with, so that
+//! read acquires; and it is released when it ends, since looks at a key that is
+//! not there read it and then the parameters without the lock. All else is
+//! relaxed: hints of when to look, or counts by single read-modify-writes.
 
-use super::map::Part;
+use super::map::{Gate, Part};
 use super::own::Own;
 use super::{KeyedRateLimiter, Lookup};
 use crate::algorithm::Algorithm;
@@ -14,12 +17,9 @@ use crate::clock::{Clock, Instant};
 use crate::decision::{Decision, Era, decide, foresee};
 use crate::error::ConfigError;
 use crate::shared::Shared;
-use crate::sync::{AtomicU64, Mutex, Ordering};
+use crate::sync::{AtomicU16, AtomicU32, AtomicU64, Mutex, Ordering};
 use crate::verb::{Acquire, Cancel, Charge, Peek, Refund, Reset, Verb};
 use core::hash::{BuildHasher, Hash};
-
-/// A part is not swept for being doubled before it has so many keys.
-const FEW: u64 = 32;
 
 /// The keys that a call looks at when there is no room, if no part holds more.
 const INSPECTED: usize = 64;
@@ -41,34 +41,81 @@ fn before_grace(now: Instant) -> Instant {
 /// What is known about the keys of a part.
 #[derive(Debug)]
 pub(super) struct About {
-    /// Which parameters their states go with.
-    pub(super) generation: AtomicU64,
-    /// How often something other than a newest grant has been undone, counted
-    /// before and after, as in a limiter of one key.
-    pub(super) cancels: AtomicU64,
+    /// The era of their states. Of its tenure, the lowest two bits say where the
+    /// parameters are.
+    era: AtomicU64,
     /// The latest time at which a key was forgotten: a key that is new is
     /// decided at this time or later, so that a clock which steps back gives
     /// nobody what a forgotten state would have refused.
     swept: AtomicU64,
-    /// The number of keys after the last sweep.
-    kept: AtomicU64,
     /// No state is fresh before.
     fresh_from: AtomicU64,
+    /// The number of keys.
+    len: AtomicU32,
+    /// The number of keys after the last sweep, in sixteens, which leaves room
+    /// for the gate.
+    kept: AtomicU16,
+    gate: Gate,
+}
+
+impl AsRef<Gate> for About {
+    #[inline(always)]
+    fn as_ref(&self) -> &Gate {
+        &self.gate
+    }
 }
 
 impl Default for About {
     fn default() -> Self {
         Self {
-            generation: AtomicU64::new(0),
-            cancels: AtomicU64::new(0),
+            era: AtomicU64::new(0),
             swept: AtomicU64::new(0),
-            kept: AtomicU64::new(0),
             fresh_from: AtomicU64::new(u64::MAX),
+            len: AtomicU32::new(0),
+            kept: AtomicU16::new(0),
+            gate: Gate::default(),
         }
     }
 }
 
+const SLOT_BITS: u32 = 2;
+
 impl About {
+    #[inline(always)]
+    pub(super) fn era(&self) -> Era {
+        Era::from_bits(self.era.load(Ordering::Acquire))
+    }
+
+    /// Where the parameters are: zero is the first.
+    #[inline(always)]
+    pub(super) fn slot(era: Era) -> u32 {
+        era.tenure() % (1 << SLOT_BITS)
+    }
+
+    /// Begins a new tenure, with other parameters.
+    pub(super) fn flip(&self, slot: u32) {
+        self.change_era(|era| {
+            let tenure = (era.tenure() >> SLOT_BITS).wrapping_add(1);
+            Era::new(tenure << SLOT_BITS | slot, 0)
+        });
+    }
+
+    /// Begins a new tenure: a state has come from elsewhere, or begun anew.
+    pub(super) fn hand_over(&self) {
+        self.flip(Self::slot(self.era()));
+    }
+
+    /// Something other than a newest grant is being undone.
+    pub(super) fn cancel(&self) {
+        self.change_era(Era::cancelled);
+    }
+
+    fn change_era(&self, change: impl Fn(Era) -> Era) {
+        let change = |bits| Some(change(Era::from_bits(bits)).to_bits());
+        let changed = self.era.fetch_update(Ordering::AcqRel, Ordering::Acquire, change);
+        debug_assert!(changed.is_ok(), "the change is always made");
+    }
+
     pub(super) fn swept(&self) -> Instant {
         Instant::from_nanos(self.swept.load(Ordering::Relaxed))
     }
@@ -82,43 +129,70 @@ impl About {
     fn fresh_from(&self) -> Instant {
         Instant::from_nanos(self.fresh_from.load(Ordering::Relaxed))
     }
+
+    pub(super) fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed) as usize
+    }
+
+    /// Whether there are twice as many keys as when this was last said not to be
+    /// so or they were swept.
+    fn has_doubled(&self) -> bool {
+        let kept = u32::from(self.kept.load(Ordering::Relaxed));
+        self.len.load(Ordering::Relaxed) / 2 >= 16 * kept.max(1)
+    }
+
+    fn keep(&self, keys: u32) {
+        let sixteens = u16::try_from(keys.div_ceil(16)).unwrap_or(u16::MAX);
+        self.kept.store(sixteens, Ordering::Relaxed);
+    }
+
+    /// A key has been added, which is fresh `at`.
+    pub(super) fn added(&self, at: Instant) {
+        self.may_be_fresh_from(at);
+        self.len.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn removed(&self, keys: usize) {
+        self.len.fetch_sub(keys as u32, Ordering::Relaxed);
+    }
 }
 
 /// What is known about all keys.
 #[derive(Debug)]
 pub(super) struct Upkeep {
-    /// Numbers for those whose parameters are not the map's.
-    eras: AtomicU64,
+    /// Numbers for tenures elsewhere than in the map.
+    tenures: AtomicU32,
     /// The part whose turn it is.
-    hand: AtomicU64,
+    hand: AtomicU32,
     /// When it is.
     next_sweep: AtomicU64,
-    /// How long a key takes at most to become fresh, but a second at least.
-    refill: AtomicU64,
+    /// When the parameters were last changed.
+    changed_at: AtomicU64,
 }
 
 impl Upkeep {
-    pub(super) fn new<A: Algorithm>(algorithm: &A, now: Instant) -> Self {
-        let upkeep = Self {
-            eras: AtomicU64::new(1 << 63),
-            hand: AtomicU64::new(0),
-            next_sweep: AtomicU64::new(0),
-            refill: AtomicU64::new(0),
-        };
-        upkeep.set_refill(algorithm, now);
-        upkeep
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            tenures: AtomicU32::new(0),
+            hand: AtomicU32::new(0),
+            next_sweep: AtomicU64::new(now.as_nanos()),
+            changed_at: AtomicU64::new(now.as_nanos()),
+        }
     }
 
-    pub(super) fn set_refill<A: Algorithm>(&self, algorithm: &A, now: Instant) {
-        let mut state = algorithm.unseen();
-        algorithm.charge(&mut state, now, u32::MAX);
-        let refill = algorithm.fresh_at(&state).nanos_since(now);
-        self.refill.store(refill.max(SECOND), Ordering::Relaxed);
-        self.next_sweep.store(now.as_nanos(), Ordering::Relaxed);
+    /// `now`, or when the parameters were last changed if that is later: time
+    /// that steps back brings no supply twice.
+    pub(super) fn after_change(&self, now: Instant) -> Instant {
+        now.max(Instant::from_nanos(self.changed_at.load(Ordering::Relaxed)))
     }
 
+    pub(super) fn set_changed_at(&self, now: Instant) {
+        self.changed_at.store(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// An era like no other.
     pub(super) fn era(&self) -> Era {
-        Era { generation: self.eras.fetch_add(1, Ordering::Relaxed), cancels: 0 }
+        Era::new(1 << 31 | self.tenures.fetch_add(1, Ordering::Relaxed), 0)
     }
 
     #[inline(always)]
@@ -142,6 +216,12 @@ pub(super) trait KeyedVerb<A: Algorithm>: Verb<A> + Copy {
     const SIGHT: Sight;
     /// It may make a key fresh sooner than it was.
     const FREES: bool = false;
+
+    /// Whether something may be taken, of a key that has everything.
+    fn asks(&self, algorithm: &A) -> bool {
+        let _ = algorithm;
+        false
+    }
 
     /// Calls for a key never seen, which has this state if there is something
     /// to remember.
@@ -178,6 +258,10 @@ impl<A: Algorithm> KeyedVerb<A> for Peek {
 impl<A: Algorithm> KeyedVerb<A> for Acquire {
     const SIGHT: Sight = Sight::Adds;
 
+    fn asks(&self, algorithm: &A) -> bool {
+        (1..=algorithm.capacity()).contains(&self.0)
+    }
+
     fn begin(
         &self,
         algorithm: &A,
@@ -197,6 +281,10 @@ impl<A: Algorithm> KeyedVerb<A> for Acquire {
 
 impl<A: Algorithm> KeyedVerb<A> for Charge {
     const SIGHT: Sight = Sight::Adds;
+
+    fn asks(&self, _: &A) -> bool {
+        self.0 > 0
+    }
 
     fn begin(&self, algorithm: &A, state: &mut A::State, now: Instant, _: Era) -> (u32, bool) {
         let booked = algorithm.charge(state, now, self.0);
@@ -262,6 +350,22 @@ impl<A: Algorithm> Default for Room<A> {
     }
 }
 
+/// A place that has been taken, and is given up unless it is kept: also if the
+/// making of a key panics.
+pub(super) struct Place<'a, A: Algorithm>(&'a Room<A>);
+
+impl<A: Algorithm> Place<'_, A> {
+    pub(super) fn keep(self) {
+        core::mem::forget(self);
+    }
+}
+
+impl<A: Algorithm> Drop for Place<'_, A> {
+    fn drop(&mut self) {
+        self.0.give_up(1);
+    }
+}
+
 impl<A: Algorithm> Room<A> {
     /// The same room without the keys.
     pub(super) fn emptied(self) -> Self {
@@ -290,6 +394,10 @@ impl<A: Algorithm> Room<A> {
         }
     }
 
+    pub(super) fn taken(&self) -> Option<usize> {
+        self.max.map(|_| self.taken.load(Ordering::Relaxed) as usize)
+    }
+
     fn is_full(&self) -> bool {
         self.max.is_some_and(|max| self.taken.load(Ordering::Relaxed) >= max)
     }
@@ -306,7 +414,9 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
     /// When all places are taken, a new key makes the call look for keys that
     /// are as good as unused, in turn, in parts where there may be any. It
     /// looks through one part or 64 keys, whichever is more: where it gives up,
-    /// the next call goes on.
+    /// the next call goes on. Looking takes no place, so a
+    /// [`peek`](Self::peek) tells a new key what it will be told when there is
+    /// one. A place counts as taken while a call is about to take it.
     ///
     /// # Errors
     ///
@@ -331,11 +441,13 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
         if max == 0 {
             return Err(ConfigError::Zero("max_keys"));
         }
-        self.room.max = Some(max as u64);
         self.room.taken = AtomicU64::new(self.len() as u64);
+        self.room.max = Some(max as u64);
+        let (algorithm, era) = (self.algorithm(), self.upkeep.era());
+        let since = self.upkeep.after_change(Instant::ZERO);
         self.room.overflow = match when_full {
             WhenFull::Refuse => None,
-            WhenFull::Share => Some(Mutex::new(Own::new(self.first, self.upkeep.era()))),
+            WhenFull::Share => Some(Mutex::new(Own::new(algorithm, era, since))),
         };
         Ok(self)
     }
@@ -355,14 +467,13 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
         V: KeyedVerb<A>,
     {
         let part = self.map.part(hash);
-        if V::SIGHT != Sight::Adds {
-            let answer = self.passing_sight(part, now, verb);
-            return Some(answer);
+        if V::SIGHT != Sight::Adds || !verb.asks(&self.parameters_in(part)) {
+            return Some(self.passing_sight(part, now, verb));
         }
-        if !self.reserve(now) {
+        let Some(place) = self.reserve(now) else {
             return Some(self.crowded(part, now, verb));
-        }
-        let (answer, added) = part.find_or_add((hash, key.to_key()), |known| {
+        };
+        let (answer, unused) = part.find_or_add((hash, key.to_key()), |known| {
             let now = now.max(part.about.swept());
             if let Some(state) = known {
                 return (self.call_in(part, state, now, verb), None);
@@ -374,13 +485,12 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
             if !took {
                 return (Some(answer), None);
             }
-            // Under the lock, or a sweep in between would not know.
-            part.about.may_be_fresh_from(algorithm.fresh_at(&state));
+            part.about.added(algorithm.fresh_at(&state));
             (Some(answer), Some(A::Shared::new(state)))
         });
-        match added {
-            Ok(len) => self.sweep_if_doubled(part, len as u64, now),
-            Err(_) => self.room.give_up(1),
+        if unused.is_none() {
+            place.keep();
+            self.sweep_if_doubled(part, now);
         }
         answer
     }
@@ -392,7 +502,7 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
         now: Instant,
         verb: V,
     ) -> V::Answer {
-        if V::SIGHT == Sight::Looks && self.room.is_full() && self.room_from() > now {
+        if V::SIGHT != Sight::Ignores && self.room.is_full() && self.room_from() > now {
             return self.crowded(part, now, verb);
         }
         let algorithm = self.parameters_in(part);
@@ -409,7 +519,10 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
     ) -> V::Answer {
         let shared = self.room.overflow(|own| own.call(now, verb)).flatten();
         shared.unwrap_or_else(|| {
-            let wait = self.room_from().nanos_since(now);
+            let wait = match self.room_from() {
+                Instant::MAX => u64::MAX,
+                from => from.nanos_since(now).max(1), // or there may be some now
+            };
             verb.crowded_out(&self.parameters_in(part), now, wait)
         })
     }
@@ -420,13 +533,13 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
     }
 
     /// Counts one more key, if there is room or can be made.
-    fn reserve(&self, now: Instant) -> bool {
+    fn reserve(&self, now: Instant) -> Option<Place<'_, A>> {
         while !self.room.take() {
             if !self.make_room(now) {
-                return false;
+                return None;
             }
         }
-        true
+        Some(Place(&self.room))
     }
 
     /// The same for a key that may be there.
@@ -435,12 +548,12 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
         key: &Q,
         hash: u64,
         now: Instant,
-    ) -> bool {
+    ) -> Option<Place<'_, A>> {
         if self.map.part(hash).find(hash, |other| key.is(other), |_| ()).is_none() {
             return self.reserve(now);
         }
         self.room.take_again();
-        true
+        Some(Place(&self.room))
     }
 
     /// Forgets a key, if there is one to be found.
@@ -451,7 +564,7 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
             if part.about.fresh_from() > now {
                 continue;
             }
-            inspected += part.len();
+            inspected += part.about.len();
             if self.sweep_part(part, now, now) > 0 {
                 return true;
             }
@@ -467,36 +580,36 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
         &self.map.parts()[hand as usize % self.map.parts().len()]
     }
 
-    fn sweep_if_doubled(&self, part: &Part<K, A::Shared, S, About>, len: u64, now: Instant) {
-        if len < 2 * part.about.kept.load(Ordering::Relaxed) + FEW {
+    fn sweep_if_doubled(&self, part: &Part<K, A::Shared, S, About>, now: Instant) {
+        if !part.about.has_doubled() {
             return;
         }
         let fresh_by = before_grace(now);
         if part.about.fresh_from() <= fresh_by {
             self.sweep_part(part, now, fresh_by);
         } else {
-            part.about.kept.store(len, Ordering::Relaxed);
+            part.about.keep(part.about.len.load(Ordering::Relaxed));
         }
     }
 
     /// Sweeps the part whose turn it is.
     #[cold]
     pub(super) fn sweep_next(&self, now: Instant) {
-        let Upkeep { next_sweep, refill, .. } = &self.upkeep;
+        let next_sweep = &self.upkeep.next_sweep;
         let due = next_sweep.load(Ordering::Relaxed);
-        if due > now.as_nanos() {
-            return; // another thread's
+        // At the end of time there is no turn after this one.
+        if due > now.as_nanos() || now == Instant::MAX {
+            return;
         }
-        let pace = refill.load(Ordering::Relaxed) / self.map.parts().len() as u64;
-        let next = now.after_nanos(pace).as_nanos();
+        let next = now.after_nanos(SECOND / self.map.parts().len() as u64).as_nanos();
         let turn = next_sweep.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed);
         if turn.is_err() {
-            return;
+            return; // another thread's
         }
         let part = self.next_part();
         let fresh_by = before_grace(now);
         if part.about.fresh_from() <= fresh_by {
-            let inspected = part.len() as u64;
+            let inspected = part.about.len() as u64;
             self.sweep_part(part, now, fresh_by);
             let rest = now.after_nanos(inspected.saturating_mul(NANOS_PER_KEY)).as_nanos();
             next_sweep.fetch_max(rest, Ordering::Relaxed);
@@ -523,31 +636,35 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
         now: Instant,
         fresh_by: Instant,
     ) -> usize {
-        let about = &part.about;
-        about.swept.fetch_max(now.as_nanos(), Ordering::Relaxed);
-        // What is lowered from here on is not raised by what is found.
-        about.fresh_from.store(u64::MAX, Ordering::Relaxed);
-        let mut first = Instant::MAX;
-        let mut kept = 0;
+        let About { swept, fresh_from, len, .. } = &part.about;
         let mut parameters = None;
+        let (mut seen, mut stay, mut first) = (0, 0, Instant::MAX);
         let gone = part.retain(|_, state| {
-            let (algorithm, settled) = parameters.get_or_insert_with(|| {
+            let (algorithm, settled, all) = parameters.get_or_insert_with(|| {
                 let algorithm = self.parameters_in(part);
-                (algorithm, algorithm.fresh_at(&algorithm.unseen()))
+                let settled = algorithm.fresh_at(&algorithm.unseen());
+                (algorithm, settled, len.load(Ordering::Relaxed))
             });
             let fresh_at = match state.with_mut(|state| algorithm.fresh_at(state)) {
                 Some(fresh_at) => fresh_at.max(*settled),
                 None => Instant::MAX, // aside: it is needed as a sign
             };
-            let keeps = fresh_at > fresh_by || fresh_at == Instant::MAX;
-            if keeps {
+            let stays = fresh_at > fresh_by || fresh_at == Instant::MAX;
+            if stays {
                 first = first.min(fresh_at);
-                kept += 1;
+                stay += 1;
+            } else {
+                swept.fetch_max(now.as_nanos(), Ordering::Relaxed);
             }
-            keeps
+            seen += 1;
+            if seen == *all {
+                // The last of them, and the lock is still held.
+                fresh_from.store(first.as_nanos(), Ordering::Relaxed);
+                len.store(stay, Ordering::Relaxed);
+                part.about.keep(stay);
+            }
+            stays
         });
-        about.may_be_fresh_from(first);
-        about.kept.store(kept, Ordering::Relaxed);
         self.room.give_up(gone);
         part.shrink(4);
         gone

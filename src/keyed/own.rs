@@ -6,7 +6,7 @@ use crate::algorithm::{Algorithm, IntoAlgorithm};
 use crate::clock::{Clock, Instant};
 use crate::decision::Era;
 use crate::shared::Shared;
-use crate::sync::{Mutex, Ordering};
+use crate::sync::Mutex;
 use crate::verb::{Peek, Verb};
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
@@ -23,20 +23,25 @@ pub(super) struct Own<A: Algorithm> {
     state: A::Shared,
     /// Grants of other eras cannot be given back.
     era: Era,
+    /// When these parameters took over.
+    since: Instant,
     /// It was here, and is in the main map again.
     gone: bool,
 }
 
 impl<A: Algorithm> Own<A> {
-    pub(super) fn new(algorithm: A, era: Era) -> Self {
-        Self { algorithm, state: A::Shared::new(algorithm.unseen()), era, gone: false }
+    pub(super) fn new(algorithm: A, era: Era, since: Instant) -> Self {
+        let state = A::Shared::new(algorithm.unseen());
+        Self { algorithm, state, era, since, gone: false }
     }
 
     pub(super) fn call<V: Verb<A>>(&mut self, now: Instant, verb: V) -> Option<V::Answer> {
         if self.gone {
             return None;
         }
-        self.era.cancels += u64::from(V::ENDS_ERA);
+        if V::ENDS_ERA {
+            self.era = self.era.cancelled();
+        }
         verb.call(&self.algorithm, &self.state, now, self.era)
     }
 
@@ -45,13 +50,15 @@ impl<A: Algorithm> Own<A> {
         new.resume(old, now);
         self.state.replace(new.carry(old, state, now));
         self.algorithm = new;
+        self.since = now;
     }
 
     pub(super) fn reconfigure(&mut self, mut new: A, now: Instant, era: Era) {
-        let old = self.algorithm;
+        let (old, now) = (self.algorithm, now.max(self.since));
         new.resume(&old, now);
         self.state.with_mut(|state| *state = new.carry(&old, state, now));
         self.algorithm = new;
+        self.since = now;
         self.era = era;
     }
 }
@@ -101,38 +108,42 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
         let now = self.clock.now();
         let era = self.upkeep.era();
         let hash = self.map.hash(key);
+        let keys = [key.to_key(), key.to_key()];
         let _editing = self.editing.lock();
         if let Some(own) = self.find_own(key, hash) {
             own.lock().reconfigure(algorithm, now, era);
             return Ok(());
         }
-        if !self.reserve_for(key, hash, now) {
-            return Err(Full);
-        }
+        let place = self.reserve_for(key, hash, now).ok_or(Full)?;
+        let [key, listed] = keys;
         // First the place, then the sign that points to it.
-        let own = Arc::new(Mutex::new(Own::new(algorithm, era)));
+        let own = Arc::new(Mutex::new(Own::new(algorithm, era, now)));
         let places = self.own.get_or_init(|| Map::new(self.hasher.clone()));
-        let _ = places.part(hash).find_or_add((hash, key.to_key()), |_| ((), Some(own.clone())));
+        let _ = places.part(hash).find_or_add((hash, listed), |_| ((), Some(own.clone())));
         let part = self.map.part(hash);
-        let moves = |old: A, state: &A::Shared| {
-            let now = now.max(part.about.swept());
+        let moves = |state: &A::Shared| {
+            let now = self.upkeep.after_change(now.max(part.about.swept()));
+            let old = self.parameters_in(part);
             state.set_aside(|state| own.lock().take_over(algorithm, &old, state, now));
         };
-        let (_, added) = part.find_or_add((hash, key.to_key()), |known| {
-            let old = self.parameters_in(part);
+        let (_, unused) = part.find_or_add((hash, key), |known| {
             if let Some(state) = known {
-                return (moves(old, state), None);
+                return (moves(state), None);
             }
-            let state = A::Shared::new(old.unseen());
-            (moves(old, &state), Some(state))
+            let state = A::Shared::new(self.parameters_in(part).unseen());
+            part.about.added(Instant::MAX);
+            (moves(&state), Some(state))
         });
-        if added.is_err() {
-            self.room.give_up(1); // reserved for a key that was there already
+        if unused.is_none() {
+            place.keep(); // or it was for a key that was there already
         }
         Ok(())
     }
 
     /// Takes a key's own parameters away again. Says whether it had any.
+    ///
+    /// Grants of before cannot be given back any more, nor can those of the keys
+    /// that happen to lie in the same 128th of the map.
     pub fn clear_own<Q: Lookup<K> + ?Sized>(&self, key: &Q) -> bool {
         let now = self.clock.now();
         let hash = self.map.hash(key);
@@ -142,20 +153,21 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
         };
         let part = self.map.part(hash);
         let mut own = own.lock();
+        let now = self.upkeep.after_change(now.max(own.since));
         let Own { algorithm, state, gone, .. } = &mut *own;
         part.find(
             hash,
             |other| key.is(other),
             |there| {
                 let base = self.parameters_in(part);
+                // What the key has been through does not show in its state.
+                part.about.hand_over();
                 state.with_mut(|state| there.replace(base.carry(algorithm, state, now)));
             },
         );
         *gone = true;
         drop(own);
         part.about.may_be_fresh_from(now);
-        // What the key has been through does not show in its state.
-        part.about.cancels.fetch_add(1, Ordering::AcqRel);
         self.unlist(key, hash);
         true
     }
@@ -211,7 +223,7 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
 
     fn unlist<Q: Lookup<K> + ?Sized>(&self, key: &Q, hash: u64) {
         if let Some(places) = self.own.get() {
-            places.part(hash).remove(hash, |other| key.is(other));
+            places.part(hash).remove(hash, |other| key.is(other), || ());
         }
     }
 }
