@@ -67,7 +67,7 @@ impl ConfigError {
                 "cannot be read; the form is COUNT/[N]UNIT [burst B], \
                  with UNIT one of ns us ms s min h d, as in 10/s burst 20"
             ),
-            Self::Unexpected(field) => named!(field, "has no place in a rate, which has none"),
+            Self::Unexpected(field) => named!(field, "has no place in a rate"),
             Self::RateTooHigh => "rate is above 58 permits per nanosecond",
             Self::InitialAboveCapacity => "initial is above the capacity",
         }

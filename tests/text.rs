@@ -303,7 +303,7 @@ mod through_serde {
             (r#"{"window": "0/s", "limit": "1/s"}"#, "count must not be zero at line 1"),
             (r#"{"window": "1/s", "limit": "1/s burst 0"}"#, "burst must not be zero at line 1"),
             (r#"{"window": "1/s", "limit": "1"}"#, "period cannot be read; the form is "),
-            (r#"{"window": "1/s burst 2", "limit": "1/s"}"#, "period cannot be read; "),
+            (r#"{"window": "1/s burst 2", "limit": "1/s"}"#, "burst has no place in a rate"),
             (r#"{"window": "59/ns", "limit": "1/s"}"#, "rate is above 58 permits"),
             (r#"{"window": "1/s"}"#, "missing field `limit`"),
             (r#"{"window": "1/s", "limit": "1/s", "brust": 3}"#, "unknown field `brust`"),
