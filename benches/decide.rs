@@ -10,11 +10,12 @@ use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, criterion_group, criterion_main};
 use tollgate::{
     Algorithm, Clock, CoarseClock, FixedWindow, LeakyBucket, Locked, ManualClock, MonotonicClock,
-    Rate, RateLimiter, SlidingWindowLog, TokenBucket, limit, rate,
+    Rate, RateLimiter, SlidingWindowCounter, SlidingWindowLog, TokenBucket, limit, rate,
 };
 
 /// Never refused at the pace of a benchmark. A log that is asked at ever new
-/// times is kept short; at one time it is one entry.
+/// times is kept short; at one time it is one entry. A counter holds so many in
+/// windows of ten years.
 macro_rules! generous {
     ($row:ident, $log:expr) => {
         $row!("token-bucket/lock-free", TokenBucket::new(limit!("1000000000/s burst 4000000000")));
@@ -27,7 +28,13 @@ macro_rules! generous {
         $row!("fixed-window/lock-free", FixedWindow::new(rate!("4000000000/s")));
         $row!("fixed-window/mutex", Locked(FixedWindow::new(rate!("4000000000/s"))));
         $row!("sliding-log/mutex", Locked(SlidingWindowLog::new($log)));
+        $row!("sliding-counter/lock-free", counter(rate!("2000000000/3660d")));
+        $row!("sliding-counter/mutex", Locked(counter(rate!("2000000000/3660d"))));
     };
+}
+
+fn counter(rate: Rate) -> SlidingWindowCounter {
+    SlidingWindowCounter::new(rate).expect("a count that fits")
 }
 
 /// Refused from the second call on, for the length of a benchmark.
@@ -40,6 +47,8 @@ macro_rules! strict {
         $row!("fixed-window/lock-free", FixedWindow::new(rate!("1/d")));
         $row!("fixed-window/mutex", Locked(FixedWindow::new(rate!("1/d"))));
         $row!("sliding-log/mutex", Locked(SlidingWindowLog::new(rate!("1/d"))));
+        $row!("sliding-counter/lock-free", counter(rate!("1/d")));
+        $row!("sliding-counter/mutex", Locked(counter(rate!("1/d"))));
     };
 }
 

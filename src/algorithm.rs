@@ -18,6 +18,7 @@ mod constant;
 mod fixed_window;
 mod leaky_bucket;
 mod locked;
+mod sliding_window_counter;
 mod sliding_window_log;
 mod token_bucket;
 
@@ -25,6 +26,7 @@ pub use constant::{DenyAll, Unlimited};
 pub use fixed_window::FixedWindow;
 pub use leaky_bucket::LeakyBucket;
 pub use locked::Locked;
+pub use sliding_window_counter::SlidingWindowCounter;
 pub use sliding_window_log::SlidingWindowLog;
 pub use token_bucket::TokenBucket;
 

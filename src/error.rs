@@ -14,7 +14,9 @@ pub enum ConfigError {
     /// The field is zero.
     Zero(&'static str),
     /// The field does not fit its type: counts and bursts hold 32 bits,
-    /// periods 64 bits of nanoseconds (584 years).
+    /// periods 64 bits of nanoseconds (584 years). Or it does not fit the state
+    /// of a [`SlidingWindowCounter`](crate::SlidingWindowCounter), which holds
+    /// less.
     TooLarge(&'static str),
     /// The text has no readable value for the field.
     Malformed(&'static str),

@@ -1,6 +1,6 @@
 //! Exact in-process rate limiters.
 //!
-//! Four algorithms, lock-free (all but the log) and behind a mutex, for one
+//! Five algorithms, lock-free (all but the log) and behind a mutex, for one
 //! caller or per key, on a clock that a test can move. Every decision is integer
 //! arithmetic: exact for common rates, within a stated unit, nearly always below
 //! a nanosecond, for all others, and without drift for [ten years](HORIZON).
@@ -50,6 +50,7 @@
 //! | [`LeakyBucket`] | one per interval | a steady flow to something fragile | callers wait |
 //! | [`FixedWindow`] | `count` per window | quotas by the calendar | twice the count across an edge |
 //! | [`SlidingWindowLog`] | `count` in any period | hard caps | memory for each grant in the period |
+//! | [`SlidingWindowCounter`] | `count` per window, `2 * count - 1` in any period | smooth caps in one word | an estimate: also refuses what a log would not |
 //!
 //! Several at once are a tuple of them: `(TokenBucket, FixedWindow)`. [`Locked`]
 //! puts any of them behind a mutex. [`Unlimited`] and [`DenyAll`] are named, so
@@ -93,8 +94,8 @@ mod text;
 mod verb;
 
 pub use algorithm::{
-    Algorithm, DenyAll, FixedWindow, IntoAlgorithm, LeakyBucket, Locked, Report, SlidingWindowLog,
-    TokenBucket, Unlimited,
+    Algorithm, DenyAll, FixedWindow, IntoAlgorithm, LeakyBucket, Locked, Report,
+    SlidingWindowCounter, SlidingWindowLog, TokenBucket, Unlimited,
 };
 pub use clock::{
     Clamped, Clock, CoarseClock, Instant, ManualClock, MonotonicClock, StdClock, WallClock,

@@ -240,8 +240,8 @@ impl Steps {
             window,
             inverse: u64::MAX / window.get(),
             step,
-            // The capacity is a step, so this leaves the reach.
-            lasts: (AXIS / step.get() - 1).saturating_mul(window.get()),
+            // The capacity is a step at most, so this leaves the reach.
+            lasts: (AXIS / step.get()).saturating_sub(1).saturating_mul(window.get()),
             offset,
         }
     }
@@ -260,19 +260,38 @@ impl Steps {
         now.nanos_since(self.origin).saturating_add(self.lead).min(self.lasts)
     }
 
+    /// How far `now` lies into its window; in the last one time stands still.
+    #[inline]
+    pub(crate) fn offset_of(&self, now: Instant) -> u64 {
+        let since = self.since_first_edge(now);
+        since - self.number(since) * self.window.get()
+    }
+
     /// The end of the window that holds `now`; never, for the last one.
     #[inline]
     pub(crate) fn next_edge(&self, now: Instant) -> Instant {
-        let edge = self.edge(self.number(self.since_first_edge(now)) + 1);
-        if edge <= self.end() { edge } else { Instant::MAX }
+        self.moment(self.number(self.since_first_edge(now)) + 1, 0)
     }
 
-    /// The start of a window, by its number.
+    /// So far into a window, by its number; never, after the end of supply.
     #[inline]
-    fn edge(&self, number: u64) -> Instant {
-        let into = u128::from(number) * u128::from(self.window.get());
-        let elapsed = into.saturating_sub(u128::from(self.lead));
+    pub(crate) fn moment(&self, number: u64, offset: u64) -> Instant {
+        let moment = self.edge(number, offset);
+        if moment <= self.end() { moment } else { Instant::MAX }
+    }
+
+    /// The same as though the axis had no end.
+    #[inline]
+    fn edge(&self, number: u64, offset: u64) -> Instant {
+        let since = u128::from(number) * u128::from(self.window.get()) + u128::from(offset);
+        let elapsed = since.saturating_sub(u128::from(self.lead));
         self.origin.after_nanos(u64::try_from(elapsed).unwrap_or(u64::MAX))
+    }
+
+    /// Whether supply grows up to the horizon, wherever in its window the origin
+    /// lies.
+    pub(crate) const fn reaches_horizon(&self) -> bool {
+        self.lasts.saturating_sub(self.window.get()) >= HORIZON_NANOS
     }
 }
 
@@ -306,7 +325,7 @@ impl Supply for Steps {
 
     #[inline]
     fn when(&self, mark: u64) -> Instant {
-        self.edge(mark.div_ceil(self.step.get()))
+        self.edge(mark.div_ceil(self.step.get()), 0)
     }
 
     #[inline]
@@ -448,6 +467,9 @@ mod tests {
                 }
                 let number = (i128::from(clamped) - first_edge) / i128::from(window.get());
                 prop_assert_eq!(i128::from(steps.at(at(now))), number);
+                let offset = (i128::from(clamped) - first_edge) % i128::from(window.get());
+                prop_assert_eq!(i128::from(steps.offset_of(at(now))), offset);
+                prop_assert_eq!(steps.moment(number as u64, offset as u64), at(clamped));
                 let end = first_edge + (number + 1) * i128::from(window.get());
                 let last = i128::from(steps.end().as_nanos());
                 let end = if end <= last { end } else { i128::from(u64::MAX) };

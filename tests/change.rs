@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{SECOND, cases, rate};
+use common::{SECOND, cases, counter, rate};
 use core::num::NonZeroU32;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 use tollgate::{
     Algorithm, FixedWindow, Instant, KeyedRateLimiter, LeakyBucket, Limit, Locked, ManualClock,
-    Rate, RateLimiter, SlidingWindowLog, TokenBucket, limit, rate,
+    Rate, RateLimiter, SlidingWindowCounter, SlidingWindowLog, TokenBucket, limit, rate,
 };
 
 const MILLI: Duration = Duration::from_millis(1);
@@ -189,6 +189,7 @@ fn changes_starve_nobody() {
     let windows = ["5/s", "10/s", "7/1500ms"].map(|rate| rate.parse::<Rate>().unwrap());
     starves_nobody(windows.map(FixedWindow::new));
     starves_nobody(windows.map(SlidingWindowLog::new));
+    starves_nobody(windows.map(|rate| SlidingWindowCounter::new(rate).unwrap()));
     starves_nobody(windows.map(|rate| LeakyBucket::new(rate, 5)));
     let [fast, slow] = [rate!("5/s"), rate!("1/h")];
     starves_nobody([fast, slow, fast, fast, fast].map(|rate| LeakyBucket::new(rate, 5)));
@@ -205,6 +206,49 @@ fn starves_nobody<A: Algorithm, const N: usize>(algorithms: [A; N]) {
     }
     both.set(algorithms[0]);
     assert!(both.levels().into_iter().all(|level| level > 0), "{:?}", both.levels());
+}
+
+#[test]
+fn a_counter_keeps_its_permits_and_how_they_come_back() {
+    let of = |rate| SlidingWindowCounter::new(rate).unwrap();
+    let both = Both::new(of(rate!("10/s")));
+    assert_eq!(both.ask(8), Ok(2));
+    both.at(1_500);
+    assert_eq!(both.ask(3), Ok(3)); // 8 weigh 4
+    // A change that changes nothing.
+    both.set(of(rate!("10/s")));
+    assert_eq!(both.level(), 3);
+    both.at(1_625);
+    assert_eq!(both.level(), 4);
+    // What a higher limit adds comes with the next window.
+    both.set(of(rate!("20/s")));
+    assert_eq!((both.level(), both.keyed.peek(&99).remaining()), (4, 10));
+    both.at(1_750);
+    assert_eq!((both.level(), both.keyed.peek(&99).remaining()), (5, 10));
+    both.at(2_000); // 13 count now, and 10
+    assert_eq!((both.level(), both.keyed.peek(&99).remaining()), (7, 10));
+    both.at(3_000);
+    assert_eq!((both.level(), both.keyed.peek(&99).remaining()), (20, 20));
+    // A lower one leaves what there was, if it allows so many.
+    assert_eq!(both.ask(13), Ok(7));
+    both.set(of(rate!("5/s")));
+    assert_eq!(both.level(), 5);
+    both.set(of(rate!("4/100ms")));
+    assert_eq!(both.ask(4), Ok(0));
+    assert_eq!(both.ask(1), wait(125));
+    // A longer one begins when the present one ends.
+    both.set(of(rate!("4/min")));
+    assert_eq!(both.ask(1), wait(15_100));
+
+    // Of two windows the older one is kept, at its new weight.
+    let both = Both::new(of(rate!("10/s")));
+    assert_eq!(both.ask(4), Ok(6));
+    both.at(1_500);
+    assert_eq!(both.ask(5), Ok(3)); // 4 weigh 2
+    both.set(of(rate!("10/min")));
+    assert_eq!(both.level(), 3);
+    both.at(61_000);
+    assert_eq!(both.level(), 9); // 7 weigh a sixtieth
 }
 
 #[test]
@@ -264,6 +308,12 @@ fn a_change_hands_out_nothing_of_a_window() {
 #[test]
 fn a_change_hands_out_nothing_of_a_log() {
     a_change_hands_out_nothing(|rate, _| SlidingWindowLog::new(rate));
+}
+
+#[test]
+fn a_change_hands_out_nothing_of_a_counter() {
+    a_change_hands_out_nothing(|rate, _| counter(rate, None));
+    a_change_hands_out_nothing(|rate, _| counter(rate, Some(MILLI)));
 }
 
 #[test]

@@ -164,3 +164,8 @@ fn what_is_given_back_to_a_window_was_taken() {
 fn what_is_given_back_to_a_log_was_taken() {
     what_is_given_back_was_taken(SlidingWindowLog::new(rate!("4/s")));
 }
+
+#[test]
+fn what_is_given_back_to_a_counter_was_taken() {
+    what_is_given_back_was_taken(common::counter(rate!("4/s"), None));
+}

@@ -13,7 +13,7 @@ mod models;
 use common::*;
 use core::num::NonZeroU32;
 use core::time::Duration;
-use models::{Ahead, Bucket, Grants, Model, Queue, Scale, Windows};
+use models::{Ahead, Bucket, Estimate, Grants, Model, Queue, Scale, Windows};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tollgate::{
@@ -290,6 +290,27 @@ proptest! {
     ) {
         let make = |rate, _| FixedWindow::aligned(rate, Duration::from_nanos(offset));
         Trial::new(&make, setup, 0, move || Windows::new(setup, offset)).run(steps, time)?;
+    }
+
+    #[test]
+    fn a_sliding_window_counter_estimates(setup in setups(), steps in schedules(), time in times()) {
+        let make = |rate, _| counter(rate, None);
+        let rate = counter(setup.rate, None).rate();
+        let model = move || Estimate::new(Setup { rate, ..setup }, setup.origin);
+        Trial::new(&make, setup, 0, model).run(steps, time)?;
+    }
+
+    #[test]
+    fn an_aligned_sliding_window_counter_estimates(
+        setup in setups(),
+        offset in magnitudes(64),
+        steps in schedules(),
+        time in times(),
+    ) {
+        let make = move |rate, _| counter(rate, Some(Duration::from_nanos(offset)));
+        let rate = make(setup.rate, setup.burst).rate();
+        let model = move || Estimate::new(Setup { rate, ..setup }, offset);
+        Trial::new(&make, setup, 0, model).run(steps, time)?;
     }
 
     #[test]

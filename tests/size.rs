@@ -1,7 +1,10 @@
 //! The bytes of state that the documentation states.
 
 use std::mem::size_of;
-use tollgate::{Algorithm, FixedWindow, LeakyBucket, Locked, SlidingWindowLog, TokenBucket};
+use tollgate::{
+    Algorithm, FixedWindow, LeakyBucket, Locked, SlidingWindowCounter, SlidingWindowLog,
+    TokenBucket,
+};
 
 const fn bytes<A: Algorithm>() -> usize {
     size_of::<A::Shared>()
@@ -12,9 +15,11 @@ fn one_word_or_a_word_and_its_lock() {
     assert_eq!(bytes::<TokenBucket>(), 8);
     assert_eq!(bytes::<LeakyBucket>(), 8);
     assert_eq!(bytes::<FixedWindow>(), 8);
+    assert_eq!(bytes::<SlidingWindowCounter>(), 8);
     assert_eq!(bytes::<Locked<TokenBucket>>(), 24);
     assert_eq!(bytes::<Locked<LeakyBucket>>(), 24);
     assert_eq!(bytes::<Locked<FixedWindow>>(), 24);
+    assert_eq!(bytes::<Locked<SlidingWindowCounter>>(), 24);
 }
 
 #[test]

@@ -18,7 +18,7 @@ use core::time::Duration;
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{FileFailurePersistence, RngAlgorithm};
-use tollgate::{HORIZON, Rate};
+use tollgate::{ConfigError, HORIZON, Rate, SlidingWindowCounter};
 
 // ---------------------------------------------------------------- the list
 
@@ -53,6 +53,8 @@ macro_rules! single_limits {
         fixed_window => |rate, _| tollgate::FixedWindow::new(rate),
         fixed_window_aligned => |rate, _| tollgate::FixedWindow::aligned(rate, rate.period() / 3),
         sliding_window_log => |rate, _| tollgate::SlidingWindowLog::new(rate),
+        sliding_window_counter => |rate, _| crate::common::counter(rate, None),
+        sliding_window_counter_aligned => |rate, _| crate::common::counter(rate, Some(rate.period() / 3)),
     } };
 }
 
@@ -68,6 +70,10 @@ macro_rules! several_limits {
                 tollgate::LeakyBucket::new(rate, burst.get() / 2),
                 tollgate::SlidingWindowLog::new(rate),
             ),
+            with_a_counter => |rate, burst| (
+                crate::common::counter(rate, None),
+                tollgate::TokenBucket::new(tollgate::Limit::new(rate).with_burst(burst)),
+            ),
         }
     };
 }
@@ -79,6 +85,24 @@ macro_rules! one_test_each {
             super::$law($make);
         }
     )+};
+}
+
+/// A counter of the rate, or of the half, a quarter and so on of the count or the
+/// period that does not fit its state.
+pub fn counter(rate: Rate, offset: Option<Duration>) -> SlidingWindowCounter {
+    let made = match offset {
+        None => SlidingWindowCounter::new(rate),
+        Some(offset) => SlidingWindowCounter::aligned(rate, offset),
+    };
+    made.unwrap_or_else(|error| {
+        let (count, period) = (rate.count().get(), rate.period());
+        let smaller = match error {
+            ConfigError::TooLarge("count") => Rate::new(count / 2, period),
+            ConfigError::TooLarge("period") => Rate::new(count.div_ceil(2), period / 2),
+            other => panic!("{other}"),
+        };
+        counter(smaller.unwrap(), offset)
+    })
 }
 
 /// How an algorithm is made from a rate and a burst.

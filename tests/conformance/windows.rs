@@ -1,10 +1,13 @@
-//! Fixed windows on a grid, and the log of a half-open sliding window.
+//! Fixed windows on a grid, the log of a half-open sliding window, and the
+//! weighted counter.
 
 use crate::subject::{Subject, on_both};
-use crate::vectors::Vector;
+use crate::vectors::{Fraction, Vector};
 use serde::Deserialize;
 use std::time::Duration;
-use tollgate::{Algorithm, FixedWindow, Instant, Locked, Rate, SlidingWindowLog};
+use tollgate::{
+    Algorithm, FixedWindow, Instant, Locked, Rate, SlidingWindowCounter, SlidingWindowLog,
+};
 
 #[derive(Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
@@ -19,14 +22,26 @@ enum Config {
         limit: u32,
         window_ns: u64,
     },
+    SlidingCounter {
+        limit: u32,
+        window_ns: u64,
+        rounding: Rounding,
+    },
+}
+
+/// Of the estimate; other vectors are not covered.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Rounding {
+    None,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Step {
+struct Step<E = Expect> {
     t_ns: u64,
     cost: u32,
-    expect: Expect,
+    expect: E,
 }
 
 #[derive(Deserialize)]
@@ -40,6 +55,16 @@ struct Expect {
     reset_after_ns: Option<u64>,
     /// Absent for never.
     retry_after_ns: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Estimate {
+    ok: bool,
+    estimate_before: Fraction,
+    /// In the newest window, this call included.
+    current_count: u32,
+    retry_after_ns: u64,
 }
 
 #[derive(Deserialize, PartialEq, Debug)]
@@ -58,6 +83,9 @@ pub(crate) fn run(vector: &Vector) {
         }
         Config::SlidingLog { limit, window_ns } => {
             replay(vector, limit, window_ns, SlidingWindowLog::new(rate(limit, window_ns)));
+        }
+        Config::SlidingCounter { limit, window_ns, rounding: Rounding::None } => {
+            replay_counter(vector, limit, window_ns);
         }
     }
 }
@@ -113,13 +141,64 @@ fn check(subject: &Subject, steps: &[Step], made: u64, limit: u32, window: u64, 
         }
     }
 
+    assert_eq!(summary(&grants, window), vector.summary(), "{}", vector.id);
+}
+
+/// Of grants as (time, cost).
+fn summary(grants: &[(u64, u32)], window: u64) -> Summary {
     let within = |end: u64| {
         let inside = |at: u64| at <= end && at + window > end;
         grants.iter().filter(|(at, _)| inside(*at)).map(|(_, cost)| cost).sum::<u32>()
     };
-    let seen = Summary {
+    Summary {
         allowed: grants.iter().map(|(_, cost)| cost).sum(),
         max_allowed_in_any_window: grants.iter().map(|(at, _)| within(*at)).max().unwrap_or(0),
-    };
-    assert_eq!(seen, vector.summary(), "{}", vector.id);
+    }
+}
+
+/// As [`replay`], but where the clock goes back it is not clamped: the vectors
+/// say what a counter does then.
+fn replay_counter(vector: &Vector, limit: u32, window: u64) {
+    let steps: Vec<Step<Estimate>> = vector.steps();
+    let made = steps[0].t_ns - (window + window / 3);
+    let counter = SlidingWindowCounter::aligned(rate(limit, window), Duration::ZERO).expect("room");
+    for shift in [0, (1 << 63) / window * window] {
+        let start = Instant::from_nanos(made + shift);
+        on_both(start, counter, |subject| {
+            check_counter(subject, &steps, made, limit, window, vector);
+        });
+    }
+}
+
+fn check_counter(
+    subject: &Subject,
+    steps: &[Step<Estimate>],
+    made: u64,
+    limit: u32,
+    window: u64,
+    vector: &Vector,
+) {
+    let mut grants = Vec::new();
+    let mut latest = 0;
+    for (at, Step { t_ns, cost, expect }) in steps.iter().enumerate() {
+        let step = format!("{} step {at}", vector.id);
+        let left_at = |t_ns: u64| {
+            subject.set(Duration::from_nanos(t_ns - made));
+            subject.peek_n(1).remaining()
+        };
+        let estimate = expect.estimate_before.up() as u32;
+        assert_eq!(left_at(*t_ns), limit.saturating_sub(estimate), "{step}: estimate");
+        let decision = subject.call(*cost);
+        assert_eq!(decision.is_granted(), expect.ok, "{step}: outcome");
+        let wait = Some(Duration::from_nanos(expect.retry_after_ns));
+        assert_eq!(decision.retry_after(), wait, "{step}: retry");
+        // At the end of its window the current count is all that counts.
+        latest = latest.max(*t_ns);
+        let edge = latest / window * window + window;
+        assert_eq!(limit - left_at(edge), expect.current_count, "{step}: count");
+        if expect.ok {
+            grants.push((*t_ns, *cost));
+        }
+    }
+    assert_eq!(summary(&grants, window), vector.summary(), "{}", vector.id);
 }

@@ -5,9 +5,13 @@ use crate::common::*;
 use crate::{LAST, Scenario};
 use core::num::NonZeroU32;
 use core::ops::RangeInclusive;
+use core::time::Duration;
 use proptest::prelude::*;
 use std::collections::HashMap;
-use tollgate::{Algorithm, FixedWindow, LeakyBucket, Limit, Rate, SlidingWindowLog, TokenBucket};
+use tollgate::{
+    Algorithm, FixedWindow, Instant, LeakyBucket, Limit, ManualClock, Rate, RateLimiter,
+    SlidingWindowCounter, SlidingWindowLog, TokenBucket,
+};
 
 /// What is left of a grant when its refund is over.
 ///
@@ -164,6 +168,93 @@ fn of_an_aligned_fixed_window() {
         let edge = period(setup.rate) / 3;
         within_each_window(setup, edge, &kept(&window, scenario, 0..=LAST)?)?;
     });
+}
+
+// ----------------------------------------------------------------- counters
+
+/// At most `count` in each window, in which a grant counts that is made when the
+/// clock has stepped back from it, and one less than twice as many in any
+/// half-open period.
+fn within_the_estimate(
+    setup: Setup,
+    counter: SlidingWindowCounter,
+    first_edge: u64,
+    grants: &[Kept],
+) -> Result<(), TestCaseError> {
+    // The rate that fits.
+    let setup = Setup { rate: counter.rate(), ..setup };
+    let at_latest = |grant: &Kept| Kept { reading: grant.latest, ..*grant };
+    let charged: Vec<Kept> = grants.iter().map(at_latest).collect();
+    within_each_window(setup, first_edge, &charged)?;
+    let twice = 2 * u64::from(counter.capacity()) - 1;
+    for first in grants {
+        let span = first.latest..first.latest.saturating_add(period(setup.rate));
+        let within = grants.iter().filter(|grant| span.contains(&grant.latest));
+        let permits: u64 = within.map(|grant| u64::from(grant.n)).sum();
+        prop_assert!(permits <= twice, "{permits} from {first:?} on");
+    }
+    Ok(())
+}
+
+#[test]
+fn of_a_sliding_window_counter() {
+    let make = |rate, _| counter(rate, None);
+    proptest!(cases(1024), |(scenario in crowds())| {
+        let setup = scenario.0;
+        let grants = kept(&make, scenario, 0..=LAST)?;
+        within_the_estimate(setup, make(setup.rate, setup.burst), setup.origin, &grants)?;
+    });
+}
+
+#[test]
+fn of_an_aligned_sliding_window_counter() {
+    proptest!(cases(1024), |(scenario in crowds(), edge in magnitudes(64))| {
+        let setup = scenario.0;
+        let make = |rate, _| counter(rate, Some(Duration::from_nanos(edge)));
+        let grants = kept(&make, scenario, 0..=LAST)?;
+        within_the_estimate(setup, make(setup.rate, setup.burst), edge, &grants)?;
+    });
+}
+
+/// Taking some or all there is at many moments of a few short windows: every
+/// span of one period, wherever it begins.
+#[test]
+fn of_a_sliding_window_counter_at_every_nanosecond() {
+    let greed = prop_oneof![4 => Just(0_u32), 2 => 1..=3_u32, 1 => Just(u32::MAX)];
+    let greed = proptest::collection::vec(greed, 120);
+    proptest!(cases(1024), |(count in 1..=20_u32, period in 1..=40_usize, greed in greed)| {
+        let algorithm = counter(rate(count, period as u64), None);
+        let count = u64::from(algorithm.capacity()); // no more fit where windows are short
+        let limiter = RateLimiter::with_clock(algorithm, ManualClock::new());
+        // What was granted before each nanosecond.
+        let mut before = vec![0_u64];
+        for (nanos, greed) in greed.iter().enumerate() {
+            let at = limiter.at(Instant::from_nanos(nanos as u64));
+            let n = at.peek().remaining().min(*greed);
+            prop_assert!(at.try_acquire_n(n).is_granted());
+            before.push(before[nanos] + u64::from(n));
+        }
+        for from in 0..greed.len() {
+            let to = (from + period).min(greed.len());
+            let granted = before[to] - before[from];
+            prop_assert!(granted < 2 * count, "{granted} from {from} on");
+            prop_assert!(from % period > 0 || granted <= count, "{granted} in a window");
+        }
+    });
+}
+
+/// The bound is one that is reached.
+#[test]
+fn of_a_sliding_window_counter_is_the_least() {
+    for count in [1, 2, 10, 1_000] {
+        let period = 10 * SECOND;
+        let limiter =
+            RateLimiter::with_clock(counter(rate(count, period), None), ManualClock::new());
+        let at = |nanos: u64| limiter.at(Instant::from_nanos(nanos));
+        assert!(at(period - 1).try_acquire_n(count).is_granted());
+        assert!(at(2 * period - 2).try_acquire_n(count - 1).is_granted());
+        assert!(at(2 * period - 2).try_acquire().is_denied());
+    }
 }
 
 // ------------------------------------------------------------ leaky buckets

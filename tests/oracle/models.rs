@@ -322,6 +322,92 @@ impl Model for Windows {
     }
 }
 
+/// All grants there were, each with the window that it counts in. The newest
+/// window has just begun as long as the clock has stepped back from it.
+pub(crate) struct Estimate {
+    origin: u64,
+    count: i128,
+    period: i128,
+    /// Where one of the windows begins.
+    edge: i128,
+    grants: Vec<(i128, u32, Granted)>,
+    newest: i128,
+}
+
+impl Estimate {
+    pub(crate) fn new(setup: Setup, edge: u64) -> Self {
+        let (rate, origin, edge) = (setup.rate, setup.origin, edge.into());
+        let (count, period) = (rate.count().get().into(), period(rate).into());
+        Self { origin, count, period, edge, grants: Vec::new(), newest: i128::MIN }
+    }
+
+    /// From the first edge. Before the creation time stands still.
+    fn since(&self, at: u64) -> i128 {
+        i128::from(at.max(self.origin)) - self.edge
+    }
+
+    fn window(&self, at: u64) -> i128 {
+        self.since(at).div_euclid(self.period)
+    }
+
+    /// The window that a call `at` a time counts in, and how far into it that is.
+    fn place(&self, at: u64) -> (i128, i128) {
+        match self.window(at) {
+            window if window < self.newest => (self.newest, 0),
+            window => (window, self.since(at).rem_euclid(self.period)),
+        }
+    }
+
+    fn granted_in(&self, window: i128) -> i128 {
+        let within = self.grants.iter().filter(|(granted_in, ..)| *granted_in == window);
+        within.map(|(_, n, _)| i128::from(*n)).sum()
+    }
+}
+
+impl Model for Estimate {
+    fn capacity(&self) -> u32 {
+        self.count as u32
+    }
+
+    /// In permits times the period.
+    fn fits(&self, at: u64, n: u32) -> bool {
+        let (window, into) = self.place(at);
+        let previous = self.granted_in(window - 1) * (self.period - into);
+        let current = (self.granted_in(window) + i128::from(n)) * self.period;
+        previous + current <= self.count * self.period
+    }
+
+    fn take(&mut self, now: u64, n: u32, granted: Granted) {
+        self.newest = self.place(now).0;
+        self.grants.push((self.newest, n, granted));
+    }
+
+    fn is_reset(&self, _: u64, at: u64) -> bool {
+        let window = self.window(at);
+        let seen = self.granted_in(window - 1) + self.granted_in(window);
+        seen == 0 && window >= self.newest
+    }
+
+    fn may_book(&self, now: u64, n: u32) -> bool {
+        self.fits(now, n)
+    }
+
+    /// In the window of the grant.
+    fn give_back(&mut self, now: u64, grant: usize, n: u32) -> u32 {
+        let window = self.place(now).0;
+        let own = |(granted_in, _, granted): &&mut (i128, u32, Granted)| {
+            *granted_in == window && *granted == Some(grant)
+        };
+        match self.grants.iter_mut().find(own) {
+            Some((_, held, _)) => {
+                *held -= n;
+                n
+            }
+            None => 0,
+        }
+    }
+}
+
 /// All grants there were. The time of a call is never before that of the newest.
 pub(crate) struct Grants {
     count: u32,
