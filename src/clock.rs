@@ -139,6 +139,23 @@ pub trait Clock: Send + Sync {
     }
 }
 
+/// A clock that runs by itself, with the time that threads sleep by: after a
+/// sleep of `d`, about `d` has passed on it.
+///
+/// What waits for a moment needs one, as [`LeakyQueue::pop`] does. A
+/// [`ManualClock`] is none: nobody would wake a thread that sleeps by it.
+///
+/// [`LeakyQueue::pop`]: crate::LeakyQueue::pop
+pub trait RealTime: Clock {}
+
+impl<C: RealTime + ?Sized> RealTime for &C {}
+impl<C: RealTime + ?Sized> RealTime for Arc<C> {}
+impl<C: RealTime> RealTime for Clamped<C> {}
+impl RealTime for CoarseClock {}
+impl RealTime for MonotonicClock {}
+impl RealTime for StdClock {}
+impl RealTime for WallClock {}
+
 impl<C: Clock + ?Sized> Clock for &C {
     #[inline]
     fn now(&self) -> Instant {

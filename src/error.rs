@@ -32,7 +32,7 @@ pub enum ConfigError {
 
 impl ConfigError {
     /// The name of the field at fault: `"count"`, `"period"`, `"burst"`,
-    /// `"rate"`, `"initial"`, `"max_keys"`.
+    /// `"rate"`, `"initial"`, `"max_keys"`, `"capacity"`.
     #[must_use]
     pub const fn field(&self) -> &'static str {
         match self {
@@ -56,6 +56,7 @@ impl ConfigError {
                     b"count" => concat!("count ", $text),
                     b"period" => concat!("period ", $text),
                     b"burst" => concat!("burst ", $text),
+                    b"capacity" => concat!("capacity ", $text),
                     b"max_keys" => concat!("max_keys ", $text),
                     _ => $text,
                 }

@@ -54,7 +54,8 @@
 //!
 //! Several at once are a tuple of them: `(TokenBucket, FixedWindow)`. [`Locked`]
 //! puts any of them behind a mutex. [`Unlimited`] and [`DenyAll`] are named, so
-//! that no number has to mean them.
+//! that no number has to mean them. [`LeakyQueue`] is a leaky bucket that keeps
+//! the items themselves and hands them out in their time.
 //!
 //! # Map of the crate
 //!
@@ -84,6 +85,7 @@ mod error;
 mod generations;
 mod join;
 mod keyed;
+mod leaky_queue;
 mod limiter;
 mod meter;
 mod rate;
@@ -98,12 +100,17 @@ pub use algorithm::{
     SlidingWindowCounter, SlidingWindowLog, TokenBucket, Unlimited,
 };
 pub use clock::{
-    Clamped, Clock, CoarseClock, Instant, ManualClock, MonotonicClock, StdClock, WallClock,
+    Clamped, Clock, CoarseClock, Instant, ManualClock, MonotonicClock, RealTime, StdClock,
+    WallClock,
 };
 pub use decision::{Decision, Denied};
 pub use error::ConfigError;
 pub use join::{JoinDenied, KeyedRequest, LimiterRequest, Request, join};
 pub use keyed::{Full, KeyHasher, KeyedAt, KeyedRateLimiter, Lookup, Pair, RandomState, WhenFull};
+pub use leaky_queue::{
+    Closed, LeakyQueue, LockFreeItems, LockedLeakyQueue, MutexItems, NotInTime, NotReleased,
+    Refused,
+};
 pub use limiter::{At, RateLimiter};
 pub use rate::{HORIZON, Limit, Rate};
 pub use shared::{AtomicState, MutexState, NoState, Shared};

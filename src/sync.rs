@@ -1,6 +1,8 @@
 //! The atomics and locks of the crate: the real ones, or those of the model
 //! checker under `--cfg tollgate_loom`.
 
+use core::time::Duration;
+
 #[cfg(not(tollgate_loom))]
 pub(crate) use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(tollgate_loom)]
@@ -34,6 +36,87 @@ impl<T> Mutex<T> {
     #[cfg(tollgate_loom)]
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// A condition that sleeps no longer than it is told to; in a model, where no
+/// time passes, as long as nobody rings.
+#[derive(Debug, Default)]
+pub(crate) struct Condvar(RawCondvar);
+
+#[cfg(not(tollgate_loom))]
+type RawCondvar = parking_lot::Condvar;
+#[cfg(tollgate_loom)]
+type RawCondvar = loom::sync::Condvar;
+
+impl Condvar {
+    pub(crate) fn new() -> Self {
+        Self(RawCondvar::new())
+    }
+
+    pub(crate) fn notify_all(&self) {
+        self.0.notify_all();
+    }
+
+    #[cfg(not(tollgate_loom))]
+    pub(crate) fn wait<T>(&self, mut guard: MutexGuard<'_, T>, longest: Option<Duration>) {
+        match longest {
+            Some(longest) => drop(self.0.wait_for(&mut guard, longest)),
+            None => self.0.wait(&mut guard),
+        }
+    }
+
+    #[cfg(tollgate_loom)]
+    pub(crate) fn wait<T>(&self, guard: MutexGuard<'_, T>, _: Option<Duration>) {
+        drop(self.0.wait(guard));
+    }
+}
+
+/// A bounded queue. The real one takes no lock and is closed to the checker, so
+/// in a model a locked one stands for it; but whether it is empty is read
+/// without the lock, in the ordering in which the real one reads it, so that
+/// the lock orders no more than it must.
+#[cfg(not(tollgate_loom))]
+pub(crate) use crossbeam_queue::ArrayQueue;
+
+#[cfg(tollgate_loom)]
+#[derive(Debug)]
+pub(crate) struct ArrayQueue<T> {
+    items: Mutex<std::collections::VecDeque<T>>,
+    len: AtomicU64,
+    capacity: usize,
+}
+
+#[cfg(tollgate_loom)]
+impl<T> ArrayQueue<T> {
+    pub(crate) fn new(capacity: usize) -> Self {
+        let items = Mutex::new(std::collections::VecDeque::new());
+        Self { items, len: AtomicU64::new(0), capacity }
+    }
+
+    pub(crate) fn push(&self, item: T) -> Result<(), T> {
+        let mut items = self.items.lock();
+        if items.len() == self.capacity {
+            return Err(item);
+        }
+        items.push_back(item);
+        self.len.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    pub(crate) fn pop(&self) -> Option<T> {
+        let mut items = self.items.lock();
+        let item = items.pop_front()?;
+        self.len.fetch_sub(1, Ordering::SeqCst);
+        Some(item)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len.load(Ordering::SeqCst) as usize
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 }
 
