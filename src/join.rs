@@ -126,7 +126,9 @@ where
 
 /// Takes the permits of all requests, or none.
 ///
-/// The decisions come in the order of the requests.
+/// The decisions come in the order of the requests. Each should be for a state
+/// of its own: two for the same key are looked at one by one, and may both be
+/// possible where the sum never is.
 ///
 /// # Errors
 ///

@@ -8,13 +8,13 @@
 //!
 //! * A key is remembered only once it holds something: refusals and looks leave
 //!   no entry.
-//! * The keys lie in 128 parts. A call that adds a key to a part which has
-//!   doubled since it was last swept sweeps it first. That is a constant number
-//!   of inspections for each key added.
-//! * Besides, every call looks at one number and, when it is time,
-//!   sweeps the next part in turn: each once a second, but never so often that it
-//!   takes more than about one part in a hundred of the calls' time. So a flood
-//!   that has passed is cleared by whatever traffic there is.
+//! * The keys lie in 128 parts. A call that adds a key and finds that the part
+//!   has doubled since it was last swept sweeps it. That is a constant number of
+//!   inspections for each key added.
+//! * Besides, every call looks at one number and, when it is time, sweeps the
+//!   next part in turn: each once a second, but never so often that it takes more
+//!   than about a hundredth of the calls' time. So a flood that has passed is
+//!   cleared by whatever traffic there is.
 //! * A call inspects the keys of one part at most: a 128th of all.
 //! * A part remembers when the first of its keys may become fresh, and is not
 //!   looked through before.
@@ -85,7 +85,9 @@ use std::sync::{Arc, OnceLock};
 /// never seen. Calls do it on the way, so without a
 /// [cap](Self::with_max_keys) there are at most twice as many keys as are in
 /// use, and some thousands. In use is a key until 100 ms after it has become
-/// fresh. An empty limiter takes 50 KiB.
+/// fresh. What a flood has left goes within a second or two of calls, or a
+/// microsecond a key if that is more; a limiter that is called no more keeps it.
+/// An empty one takes 50 KiB.
 ///
 /// # Cost
 ///
@@ -209,19 +211,29 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
     /// Gives `n` of the permits of a grant of `key` back and keeps the others.
     /// More than the grant took changes nothing.
     pub fn refund_n<Q: Lookup<K> + ?Sized>(&self, key: &Q, grant: Decision, n: u32) -> u32 {
-        let given = self.call_now(key, Refund(&grant, n));
-        given.max(self.refund_shared(&grant, n, self.clock.now()))
+        match self.call_now(key, Refund(&grant, n)) {
+            0 if self.room.is_shared() => self.refund_shared(&grant, n, self.clock.now()),
+            given => given,
+        }
     }
 
     /// The same limiter at a time that the caller passes, in place of a clock
     /// reading; see [`RateLimiter::at`](crate::RateLimiter::at).
     ///
-    /// ```
-    /// use tollgate::{Instant, KeyedRateLimiter, limit};
+    /// A call that takes says that it is so late: keys that are fresh by then may
+    /// be forgotten, and are new, at that time, for a call at an earlier one.
+    /// Looks say nothing of the kind.
     ///
-    /// let limiter: KeyedRateLimiter<String> = KeyedRateLimiter::new(limit!("1/d"));
-    /// let event = Instant::from_nanos(1_000);
-    /// assert!(limiter.at(event).try_acquire("alice").is_granted());
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Instant, KeyedRateLimiter, ManualClock, limit};
+    ///
+    /// // Events carry their own time, and the first of them begins the count.
+    /// let first = Instant::from_nanos(1_000_000_000);
+    /// let limiter: KeyedRateLimiter<String, _, _> =
+    ///     KeyedRateLimiter::with_clock(limit!("1/s"), ManualClock::starting_at(first));
+    /// assert!(limiter.at(first).try_acquire("alice").is_granted());
+    /// assert!(limiter.at(first + Duration::from_secs(1)).try_acquire("alice").is_granted());
     /// ```
     pub fn at(&self, now: Instant) -> KeyedAt<'_, K, A, C, S> {
         KeyedAt { limiter: self, now }
@@ -471,7 +483,9 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
         removed.is_some()
     }
 
-    /// Makes the key as good as new.
+    /// Makes the key as good as never seen. After a
+    /// [change](Self::reconfigure) that raised the capacity it has, as new keys
+    /// have, what there was before, and gains the rest at the rate.
     pub fn reset<Q: Lookup<K> + ?Sized>(&self, key: &Q) {
         self.call_now(key, Reset);
     }
@@ -515,8 +529,8 @@ impl Clock for Fixed {
     }
 }
 
-/// A keyed limiter at a moment, from [`KeyedRateLimiter::at`]. The methods are
-/// those of [`KeyedRateLimiter`].
+/// A keyed limiter at a moment, from [`KeyedRateLimiter::at`], with those of its
+/// methods that depend on the time of the call.
 #[derive(Debug)]
 pub struct KeyedAt<'a, K, A: Algorithm, C, S> {
     limiter: &'a KeyedRateLimiter<K, A, C, S>,

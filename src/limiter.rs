@@ -102,7 +102,10 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
     /// reading: for a batch with one reading, or for events that carry their
     /// own time.
     ///
-    /// Times that step back hand out nothing, as with a clock that does.
+    /// Times are on the axis of the limiter's clock: there is no supply before the
+    /// reading that the limiter was made at. Times that step back hand out
+    /// nothing, as with a clock that does, and a call far ahead has the others
+    /// wait for its time.
     ///
     /// ```
     /// use tollgate::{Clock, RateLimiter, limit};
@@ -202,7 +205,9 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
         }
     }
 
-    /// Forgets everything: as good as new.
+    /// Forgets everything: as good as new, except that after a
+    /// [change](Self::reconfigure) that raised the capacity the rest still comes
+    /// in at the rate.
     pub fn reset(&self) {
         self.parts().call(Reset, Instant::ZERO);
     }
@@ -299,8 +304,8 @@ impl<A: Algorithm> Parts<'_, A> {
     }
 }
 
-/// A limiter at a moment, from [`RateLimiter::at`]. The methods are those of
-/// [`RateLimiter`].
+/// A limiter at a moment, from [`RateLimiter::at`], with those of its methods
+/// that depend on the time of the call.
 #[derive(Debug)]
 pub struct At<'a, A: Algorithm> {
     limiter: Parts<'a, A>,

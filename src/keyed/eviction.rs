@@ -402,6 +402,10 @@ impl<A: Algorithm> Room<A> {
         self.max.is_some_and(|max| self.taken.load(Ordering::Relaxed) >= max)
     }
 
+    pub(super) fn is_shared(&self) -> bool {
+        self.overflow.is_some()
+    }
+
     pub(super) fn overflow<R>(&self, work: impl FnOnce(&mut Own<A>) -> R) -> Option<R> {
         self.overflow.as_ref().map(|own| work(&mut own.lock()))
     }

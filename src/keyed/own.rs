@@ -81,8 +81,8 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
     /// it holds, as with [`reconfigure`](Self::reconfigure), and is remembered
     /// until [`clear_own`](Self::clear_own) or [`remove`](Self::remove).
     ///
-    /// A decision about such a key costs a second look-up and a lock; other
-    /// keys pay nothing for it.
+    /// A decision about such a key costs a second look-up and a lock, and the key
+    /// about 200 bytes; other keys pay nothing for it.
     ///
     /// # Errors
     ///
