@@ -473,9 +473,8 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
         let hash = self.map.hash(key);
         let part = self.map.part(hash);
         let editing = self.editing.lock();
-        let removed = part.remove(hash, |other| key.is(other), || part.about.hand_over());
+        let removed = part.remove(hash, |other| key.is(other), || part.about.removed());
         if removed.is_some() {
-            part.about.removed(1);
             self.room.give_up(1);
         }
         self.disown(key, hash);
@@ -495,10 +494,9 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
         let _editing = self.editing.lock();
         for part in self.map.parts() {
             let gone = part.retain(|_, _| {
-                part.about.hand_over();
+                part.about.removed();
                 false
             });
-            part.about.removed(gone);
             self.room.give_up(gone);
             part.shrink(1);
         }

@@ -146,14 +146,17 @@ impl About {
         self.kept.store(sixteens, Ordering::Relaxed);
     }
 
-    /// A key has been added, which is fresh `at`.
+    /// A key is being added, which is fresh `at`. Nobody else adds meanwhile, so
+    /// a load and a store do.
     pub(super) fn added(&self, at: Instant) {
         self.may_be_fresh_from(at);
-        self.len.fetch_add(1, Ordering::Relaxed);
+        self.len.store(self.len.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    pub(super) fn removed(&self, keys: usize) {
-        self.len.fetch_sub(keys as u32, Ordering::Relaxed);
+    /// A key is being removed, and may begin anew.
+    pub(super) fn removed(&self) {
+        self.hand_over();
+        self.len.store(self.len.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
     }
 }
 
@@ -471,7 +474,8 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
         V: KeyedVerb<A>,
     {
         let part = self.map.part(hash);
-        if V::SIGHT != Sight::Adds || !verb.asks(&self.parameters_in(part)) {
+        let mut changed = None;
+        if V::SIGHT != Sight::Adds || !verb.asks(self.parameters_of(part, &mut changed).0) {
             return Some(self.passing_sight(part, now, verb));
         }
         let Some(place) = self.reserve(now) else {

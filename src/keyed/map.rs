@@ -172,9 +172,12 @@ impl<K: Eq + Hash, V, S: BuildHasher, P: AsRef<Gate>> Part<K, V, S, P> {
         (hash, key): (u64, K),
         work: impl FnOnce(Option<&V>) -> (R, Option<V>),
     ) -> (R, Option<K>) {
-        let turn = self.turn();
-        let mut table = self.entries.shards()[0].write();
-        drop(turn);
+        let shard = &self.entries.shards()[0];
+        // Nearly always nobody is there, and no turn has to be waited for.
+        let mut table = shard.try_write().unwrap_or_else(|| {
+            let _turn = self.turn();
+            shard.write()
+        });
         let known = table.get(hash, |(other, _)| *other == key);
         let is_known = known.is_some();
         let (answer, new) = work(known.map(|(_, value)| value.get()));
