@@ -410,7 +410,9 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
         let mut new = algorithm.into_algorithm();
         let now = self.clock.now();
         let mut present = self.present.lock();
-        let now = self.upkeep.after_change(now);
+        // Keys that were forgotten are new at that time, not before.
+        let swept = self.map.parts().iter().map(|part| part.about.swept()).max();
+        let now = self.upkeep.after_change(now).max(swept.unwrap_or(now));
         self.upkeep.set_changed_at(now);
         let old = self.parameters(*present);
         new.resume(&old, now);

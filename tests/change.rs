@@ -442,3 +442,32 @@ fn a_change_at_an_earlier_time_brings_no_supply_twice() {
     both.at(101_000);
     assert_eq!((both.level(), both.keyed.peek(&8).remaining()), (1, 1));
 }
+
+/// Nor does it bring back early what was granted at an earlier time than the
+/// last change, nor is what a later sweep has forgotten worth the new rate.
+#[test]
+fn a_change_at_an_earlier_time_brings_nothing_back() {
+    let log = SlidingWindowLog::new(rate!("5/s"));
+    let both = Both::new(log);
+    both.at(10_000);
+    both.set(log);
+    both.at(5_000);
+    assert_eq!(both.ask(5), Ok(0));
+    both.set(log);
+    assert_eq!(both.level(), 0);
+
+    let late = ManualClock::starting_at(Instant::ZERO + MILLI * 10_000);
+    let limiter = RateLimiter::with_clock(log, late.clone());
+    late.set(Instant::ZERO);
+    assert!(limiter.try_acquire_n(5).is_granted());
+    limiter.reconfigure(log);
+    assert_eq!(limiter.peek().remaining(), 0);
+
+    let both = Both::new(bucket(limit!("1/h")));
+    assert_eq!(both.ask(1), Ok(0));
+    both.at(3_600_000);
+    assert_eq!(both.keyed.sweep(), 1);
+    both.at(60_000);
+    both.keyed.reconfigure(limit!("1000/s burst 100000"));
+    assert_eq!(both.keyed.peek(&7).remaining(), 1);
+}

@@ -48,6 +48,9 @@ use std::collections::VecDeque;
 #[derive(Clone, Copy, Debug)]
 pub struct SlidingWindowLog {
     rate: Rate,
+    /// Nothing is granted at an earlier time: when these parameters took over,
+    /// what was to be back by then was.
+    since: Instant,
     /// What callers never seen still lack after changes: so many permits come
     /// back then, soonest first.
     unseen: [(Instant, u32); CHANGES],
@@ -61,7 +64,7 @@ impl SlidingWindowLog {
     /// `rate.count()` permits in any span of `rate.period()`.
     #[must_use]
     pub const fn new(rate: Rate) -> Self {
-        Self { rate, unseen: [(Instant::ZERO, 0); CHANGES] }
+        Self { rate, since: Instant::ZERO, unseen: [(Instant::ZERO, 0); CHANGES] }
     }
 
     /// Permits and length of the window.
@@ -181,13 +184,14 @@ impl Algorithm for SlidingWindowLog {
     type State = GrantLog;
     type Shared = MutexState<GrantLog>;
 
-    /// A log counts from each grant, not from a start.
-    fn start(&mut self, _: Instant) {
+    /// A log counts from each grant, but not before the start.
+    fn start(&mut self, now: Instant) {
+        self.since = now;
         self.unseen = [(Instant::ZERO, 0); CHANGES];
     }
 
     fn unseen(&self) -> GrantLog {
-        let mut log = GrantLog::default();
+        let mut log = GrantLog { newest: self.since, ..GrantLog::default() };
         for (back_at, permits) in self.unseen {
             log.push(back_at, permits.into());
         }
@@ -211,10 +215,10 @@ impl Algorithm for SlidingWindowLog {
     /// what is out, as much counts as is missing, the soonest back; what else is
     /// missing comes back a period from now.
     fn carry(&self, old: &Self, log: &GrantLog, now: Instant) -> GrantLog {
-        let (now, newest) = (log.time(now), log.newest);
+        let now = log.time(now);
         let missing = self.count() - old.left(log, now).min(self.count());
         let (back, at_latest) = (log.back(now), self.back_at(now));
-        let mut carried = GrantLog { newest, ..GrantLog::default() };
+        let mut carried = GrantLog { newest: now, ..GrantLog::default() };
         for run in log.runs.iter().filter(|run| run.total > back) {
             let out = (run.total - back).min(missing) - carried.total();
             carried.push(run.back_at.min(at_latest), out);

@@ -408,7 +408,8 @@ impl Model for Estimate {
     }
 }
 
-/// All grants there were. The time of a call is never before that of the newest.
+/// All grants there were. The time of a call is never before that of the newest,
+/// nor before the creation.
 pub(crate) struct Grants {
     count: u32,
     period: u64,
@@ -419,7 +420,7 @@ pub(crate) struct Grants {
 impl Grants {
     pub(crate) fn new(setup: Setup) -> Self {
         let (count, period) = (setup.rate.count().get(), period(setup.rate));
-        Self { count, period, grants: Vec::new(), newest: 0 }
+        Self { count, period, grants: Vec::new(), newest: setup.origin }
     }
 
     fn time(&self, now: u64) -> u64 {
