@@ -365,9 +365,16 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
         }
     }
 
-    /// The same, as a copy.
+    /// The same, as a copy. Without the lock the slot may be written meanwhile,
+    /// but not before the part has left it.
     fn parameters_in(&self, part: &Part<K, A::Shared, S, About>) -> A {
-        self.parameters(About::slot(part.about.era()))
+        loop {
+            let era = part.about.era();
+            let parameters = self.parameters(About::slot(era));
+            if part.about.era() == era {
+                return parameters;
+            }
+        }
     }
 
     fn parameters(&self, slot: u32) -> A {

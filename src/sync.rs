@@ -1,39 +1,46 @@
-//! The atomics and locks of the crate: the real ones, or those of the model
-//! checker under `--cfg tollgate_loom`.
+//! The atomics and locks of the crate: the real ones, or those of a model
+//! checker under `--cfg tollgate_loom` or `--cfg tollgate_shuttle`.
 
 use core::time::Duration;
 
-#[cfg(not(tollgate_loom))]
-pub(crate) use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(tollgate_loom)]
-pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
+use loom as checker;
+#[cfg(tollgate_shuttle)]
+use shuttle as checker;
 
-#[cfg(tollgate_loom)]
-pub(crate) use loom::sync::MutexGuard;
-#[cfg(not(tollgate_loom))]
+#[cfg(any(tollgate_loom, tollgate_shuttle))]
+pub(crate) use checker::sync::atomic::{
+    AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering, fence,
+};
+#[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
+pub(crate) use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
+
+#[cfg(any(tollgate_loom, tollgate_shuttle))]
+pub(crate) use checker::sync::MutexGuard;
+#[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
 pub(crate) use parking_lot::MutexGuard;
 
 /// A mutex without poisoning.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(Raw<T>);
 
-#[cfg(not(tollgate_loom))]
+#[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
 type Raw<T> = parking_lot::Mutex<T>;
-#[cfg(tollgate_loom)]
-type Raw<T> = loom::sync::Mutex<T>;
+#[cfg(any(tollgate_loom, tollgate_shuttle))]
+type Raw<T> = checker::sync::Mutex<T>;
 
 impl<T> Mutex<T> {
     pub(crate) fn new(value: T) -> Self {
         Self(Raw::new(value))
     }
 
-    #[cfg(not(tollgate_loom))]
+    #[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
     #[inline(always)]
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock()
     }
 
-    #[cfg(tollgate_loom)]
+    #[cfg(any(tollgate_loom, tollgate_shuttle))]
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -44,10 +51,10 @@ impl<T> Mutex<T> {
 #[derive(Debug, Default)]
 pub(crate) struct Condvar(RawCondvar);
 
-#[cfg(not(tollgate_loom))]
+#[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
 type RawCondvar = parking_lot::Condvar;
-#[cfg(tollgate_loom)]
-type RawCondvar = loom::sync::Condvar;
+#[cfg(any(tollgate_loom, tollgate_shuttle))]
+type RawCondvar = checker::sync::Condvar;
 
 impl Condvar {
     pub(crate) fn new() -> Self {
@@ -58,7 +65,7 @@ impl Condvar {
         self.0.notify_all();
     }
 
-    #[cfg(not(tollgate_loom))]
+    #[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
     pub(crate) fn wait<T>(&self, mut guard: MutexGuard<'_, T>, longest: Option<Duration>) {
         match longest {
             Some(longest) => drop(self.0.wait_for(&mut guard, longest)),
@@ -66,7 +73,7 @@ impl Condvar {
         }
     }
 
-    #[cfg(tollgate_loom)]
+    #[cfg(any(tollgate_loom, tollgate_shuttle))]
     pub(crate) fn wait<T>(&self, guard: MutexGuard<'_, T>, _: Option<Duration>) {
         drop(self.0.wait(guard));
     }
@@ -76,10 +83,10 @@ impl Condvar {
 /// in a model a locked one stands for it; but whether it is empty is read
 /// without the lock, in the ordering in which the real one reads it, so that
 /// the lock orders no more than it must.
-#[cfg(not(tollgate_loom))]
+#[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
 pub(crate) use crossbeam_queue::ArrayQueue;
 
-#[cfg(tollgate_loom)]
+#[cfg(any(tollgate_loom, tollgate_shuttle))]
 #[derive(Debug)]
 pub(crate) struct ArrayQueue<T> {
     items: Mutex<std::collections::VecDeque<T>>,
@@ -87,7 +94,7 @@ pub(crate) struct ArrayQueue<T> {
     capacity: usize,
 }
 
-#[cfg(tollgate_loom)]
+#[cfg(any(tollgate_loom, tollgate_shuttle))]
 impl<T> ArrayQueue<T> {
     pub(crate) fn new(capacity: usize) -> Self {
         let items = Mutex::new(std::collections::VecDeque::new());
@@ -120,20 +127,20 @@ impl<T> ArrayQueue<T> {
     }
 }
 
-#[cfg(tollgate_loom)]
-pub(crate) use loom::thread::yield_now;
-#[cfg(not(tollgate_loom))]
+#[cfg(any(tollgate_loom, tollgate_shuttle))]
+pub(crate) use checker::thread::yield_now;
+#[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
 pub(crate) use std::thread::yield_now;
 
 /// Numbers that are read whole while they may be replaced.
-#[cfg(not(tollgate_loom))]
+#[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
 pub(crate) type Parameters<A> = crossbeam_utils::atomic::AtomicCell<A>;
 
-#[cfg(tollgate_loom)]
+#[cfg(any(tollgate_loom, tollgate_shuttle))]
 #[derive(Debug)]
 pub(crate) struct Parameters<A>(Mutex<A>);
 
-#[cfg(tollgate_loom)]
+#[cfg(any(tollgate_loom, tollgate_shuttle))]
 impl<A: Copy> Parameters<A> {
     pub(crate) fn new(parameters: A) -> Self {
         Self(Mutex::new(parameters))
@@ -152,39 +159,42 @@ impl<A: Copy> Parameters<A> {
 /// may find what another has made by ways that the checker does not see, before.
 #[derive(Debug)]
 pub(crate) struct Lazy<T> {
-    #[cfg(not(tollgate_loom))]
+    #[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
     value: std::sync::OnceLock<Box<T>>,
-    #[cfg(tollgate_loom)]
+    #[cfg(any(tollgate_loom, tollgate_shuttle))]
     value: T,
 }
 
 impl<T> Lazy<T> {
-    #[cfg_attr(not(tollgate_loom), allow(unused_variables, reason = "made later"))]
+    #[cfg_attr(
+        not(any(tollgate_loom, tollgate_shuttle)),
+        allow(unused_variables, reason = "made later")
+    )]
     pub(crate) fn new(make: impl FnOnce() -> T) -> Self {
         Self {
-            #[cfg(not(tollgate_loom))]
+            #[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
             value: std::sync::OnceLock::new(),
-            #[cfg(tollgate_loom)]
+            #[cfg(any(tollgate_loom, tollgate_shuttle))]
             value: make(),
         }
     }
 
-    #[cfg(not(tollgate_loom))]
+    #[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
     pub(crate) fn get(&self) -> Option<&T> {
         self.value.get().map(|value| &**value)
     }
 
-    #[cfg(tollgate_loom)]
+    #[cfg(any(tollgate_loom, tollgate_shuttle))]
     pub(crate) fn get(&self) -> Option<&T> {
         Some(&self.value)
     }
 
-    #[cfg(not(tollgate_loom))]
+    #[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
     pub(crate) fn get_or_make(&self, make: impl FnOnce() -> T) -> &T {
         self.value.get_or_init(|| Box::new(make()))
     }
 
-    #[cfg(tollgate_loom)]
+    #[cfg(any(tollgate_loom, tollgate_shuttle))]
     pub(crate) fn get_or_make(&self, _: impl FnOnce() -> T) -> &T {
         &self.value
     }

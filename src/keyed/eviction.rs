@@ -474,9 +474,9 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
         V: KeyedVerb<A>,
     {
         let part = self.map.part(hash);
-        let mut changed = None;
-        if V::SIGHT != Sight::Adds || !verb.asks(self.parameters_of(part, &mut changed).0) {
-            return Some(self.passing_sight(part, now, verb));
+        let algorithm = self.parameters_in(part);
+        if V::SIGHT != Sight::Adds || !verb.asks(&algorithm) {
+            return Some(self.passing_sight(part, &algorithm, now, verb));
         }
         let Some(place) = self.reserve(now) else {
             return Some(self.crowded(part, now, verb));
@@ -503,18 +503,19 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
         answer
     }
 
-    /// Calls with the state that a key has which is not remembered.
+    /// Calls with the state that a key has which is not remembered, by the
+    /// parameters that said that it need not be.
     fn passing_sight<V: KeyedVerb<A>>(
         &self,
         part: &Part<K, A::Shared, S, About>,
+        algorithm: &A,
         now: Instant,
         verb: V,
     ) -> V::Answer {
         if V::SIGHT != Sight::Ignores && self.room.is_full() && self.room_from() > now {
             return self.crowded(part, now, verb);
         }
-        let algorithm = self.parameters_in(part);
-        verb.begin(&algorithm, &mut algorithm.unseen(), now.max(part.about.swept()), Era::default())
+        verb.begin(algorithm, &mut algorithm.unseen(), now.max(part.about.swept()), Era::default())
             .0
     }
 
@@ -663,6 +664,9 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
                 stay += 1;
             } else {
                 swept.fetch_max(now.as_nanos(), Ordering::Relaxed);
+                // At once, or who finds no room and nothing to forget is told
+                // that there never will be any.
+                self.room.give_up(1);
             }
             seen += 1;
             if seen == *all {
@@ -673,7 +677,6 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
             }
             stays
         });
-        self.room.give_up(gone);
         part.shrink(4);
         gone
     }

@@ -25,7 +25,7 @@ pub(super) struct Own<A: Algorithm> {
     era: Era,
     /// When these parameters took over.
     since: Instant,
-    /// It was here, and is in the main map again.
+    /// It was here and is in the main map again, or is there still.
     gone: bool,
 }
 
@@ -51,6 +51,7 @@ impl<A: Algorithm> Own<A> {
         self.state.replace(new.carry(old, state, now));
         self.algorithm = new;
         self.since = now;
+        self.gone = false;
     }
 
     pub(super) fn reconfigure(&mut self, mut new: A, now: Instant, era: Era) {
@@ -116,8 +117,10 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
         }
         let place = self.reserve_for(key, hash, now).ok_or(Full)?;
         let [key, listed] = keys;
-        // First the place, then the sign that points to it.
-        let own = Arc::new(Mutex::new(Own::new(algorithm, era, now)));
+        // First the place, then the sign that points to it. Who has seen the sign
+        // of an earlier place may come here before the state does.
+        let own = Own { gone: true, ..Own::new(algorithm, era, now) };
+        let own = Arc::new(Mutex::new(own));
         let places = self.own.get_or_init(|| Map::new(self.hasher.clone()));
         let _ = places.part(hash).find_or_add((hash, listed), |_| ((), Some(own.clone())));
         let part = self.map.part(hash);
