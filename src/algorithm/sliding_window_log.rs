@@ -128,10 +128,12 @@ impl GrantLog {
         u128::from(back_at.as_nanos()) << 64 | u128::from(self.total())
     }
 
-    /// The grant time of a call that reads `now`.
+    /// The grant time of a call that reads `now`; never the end of time, at which
+    /// all would be back.
     #[inline]
     fn time(&self, now: Instant) -> Instant {
-        now.max(self.newest)
+        const LAST: Instant = Instant::from_nanos(u64::MAX - 1);
+        now.max(self.newest).min(LAST)
     }
 
     /// How many of the granted permits are back `at` a time.

@@ -194,3 +194,18 @@ fn an_initial_level_is_what_can_be_taken_at_once() {
         }
     });
 }
+
+/// A log to which something has happened at the end of time has nothing back
+/// when the clock returns.
+#[test]
+fn the_end_of_time_brings_nothing_back() {
+    let limiter = limiter(SlidingWindowLog::new(rate(5, SECOND)), 0);
+    assert_eq!(limiter.at(Instant::MAX).charge(5), 5);
+    for now in [at(0), at(SECOND), Instant::MAX] {
+        assert!(limiter.at(now).try_acquire().is_denied());
+    }
+    limiter.clock().set(Instant::MAX);
+    limiter.reconfigure(SlidingWindowLog::new(rate(5, 1)));
+    limiter.clock().set(at(0));
+    assert!(limiter.try_acquire().is_denied());
+}
