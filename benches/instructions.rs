@@ -38,7 +38,7 @@ const CASES: &[(&str, Case, f64)] = &[
     (
         "sliding log, allowed",
         || allowed(SlidingWindowLog::new(rate!("1000000/s")), ManualClock::new()),
-        140.0,
+        147.0,
     ),
     ("sliding log, refused", || refused(SlidingWindowLog::new(rate!("1/d"))), 135.0),
     (
