@@ -4,7 +4,7 @@ use core::hash::{BuildHasher, Hasher};
 ///
 /// Its authors document it as resistant to chosen keys (hash flooding), which
 /// is what keys that strangers pick ask for, and it is the fastest of those in
-/// this crate's `keyed` benchmark: 1.3 to 1.5 times as fast a decision as with
+/// this crate's `keyed` benchmark: 1.3 to 1.6 times as fast a decision as with
 /// the standard library's. For keys that nobody can choose, a faster one is
 /// [`with_hasher`](crate::KeyedRateLimiter::with_hasher) away.
 #[derive(Clone, Debug, Default)]

@@ -4,7 +4,7 @@ use core::fmt;
 use crossbeam_utils::CachePadded;
 
 /// The items of a [`LeakyQueue`](crate::LeakyQueue) without a lock: a ring,
-/// [`crossbeam_queue::ArrayQueue`](https://docs.rs/crossbeam-queue), beside a
+/// `ArrayQueue` of `crossbeam_queue`, beside a
 /// release word and a gate.
 ///
 /// # Claim, then take
