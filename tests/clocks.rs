@@ -142,14 +142,22 @@ fn a_borrowed_clock_is_a_clock() {
 #[test]
 fn real_clocks_keep_pace() {
     let (own, fast) = (StdClock::new(), MonotonicClock::new());
-    let (began, own_began, fast_began) = (std::time::Instant::now(), own.now(), fast.now());
-    while began.elapsed() < Duration::from_millis(50) {
+    // Readings are nested, so that a pause between two of them does not count.
+    let outer = std::time::Instant::now();
+    let began = [own.now(), fast.now()];
+    let inner = std::time::Instant::now();
+    while inner.elapsed() < Duration::from_millis(50) {
         std::thread::yield_now();
     }
-    let passed = [own.now().since(own_began), fast.now().since(fast_began)];
-    let most = began.elapsed();
-    for passed in passed {
-        assert!(passed > Duration::from_millis(45) && passed < most + Duration::from_millis(5));
+    let least = inner.elapsed();
+    let ended = [own.now(), fast.now()];
+    let most = outer.elapsed();
+    for (began, ended) in began.into_iter().zip(ended) {
+        let passed = ended.since(began);
+        assert!(
+            passed > least * 9 / 10 && passed < most * 11 / 10,
+            "{least:?} {passed:?} {most:?}"
+        );
     }
 }
 
@@ -158,12 +166,15 @@ fn real_clocks_keep_pace() {
 fn a_coarse_clock_ticks_as_told() {
     let (slow, quick) = (Duration::from_secs(3_600), Duration::from_millis(1));
     let [slow, quick] = [slow, quick].map(|tick| CoarseClock::start(tick).unwrap());
-    let (first, quick_first) = (slow.now(), quick.now());
-    // The thread writes once when it begins.
-    while quick.now() < quick_first + Duration::from_millis(20) {
-        std::thread::yield_now();
-    }
-    assert!(slow.now() < first + Duration::from_millis(20));
+    // Its thread writes once when it begins, whenever that is.
+    let stands_still = (0..10).any(|_| {
+        let (before, until) = (slow.now(), quick.now() + Duration::from_millis(20));
+        while quick.now() < until {
+            std::thread::yield_now();
+        }
+        slow.now() == before
+    });
+    assert!(stands_still);
 }
 
 /// At the end of time nothing is granted, rather than everything.
