@@ -51,8 +51,8 @@ pub trait Shared<A: Algorithm>: Debug + Send + Sync + Sized {
 
     /// Sets the state aside, in one step with the last call of `successor`,
     /// which may be called several times and must make ready the place where
-    /// the given state goes on. False when it was aside already.
-    fn set_aside(&self, successor: impl FnMut(&A::State)) -> bool;
+    /// the given state goes on. What is aside already stays as it is.
+    fn set_aside(&self, successor: impl FnMut(&A::State));
 
     /// Becomes `state`, whatever it was: the end of being aside.
     fn replace(&self, state: A::State);
@@ -134,11 +134,11 @@ impl<A: Algorithm, C: Cell<State = A::State>> Shared<A> for C {
         in_one_step!(self, commit, |state| *state = algorithm.unseen())
     }
 
-    fn set_aside(&self, successor: impl FnMut(&A::State)) -> bool {
+    fn set_aside(&self, successor: impl FnMut(&A::State)) {
         fn retired<C: Cell>(cell: &C, mut successor: impl FnMut(&C::State)) -> Option<()> {
             in_one_step!(cell, retire, |state| successor(state))
         }
-        retired(self, successor).is_some()
+        let _: Option<()> = retired(self, successor);
     }
 
     fn replace(&self, state: A::State) {

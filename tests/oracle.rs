@@ -257,8 +257,12 @@ proptest! {
     }
 
     #[test]
-    fn a_token_bucket_is_a_schedule(setup in exact_setups(bursts()), steps in schedules()) {
-        Trial::new(&token_bucket, setup, 0, move || Ahead::new(setup)).run(steps, Time::AlsoBack)?;
+    fn a_token_bucket_is_a_schedule(
+        setup in exact_setups(bursts()),
+        steps in schedules(),
+        time in times(),
+    ) {
+        Trial::new(&token_bucket, setup, 0, move || Ahead::new(setup)).run(steps, time)?;
     }
 
     #[test]

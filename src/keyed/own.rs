@@ -16,6 +16,9 @@ use std::sync::Arc;
 /// are set aside, which is how a decision learns to look here.
 pub(super) type OwnMap<K, A, S> = Map<K, Arc<Mutex<Own<A>>>, S>;
 
+/// A key of that table.
+pub(super) type Listed<K, A> = (K, Arc<Mutex<Own<A>>>);
+
 /// Parameters and state of one key.
 #[derive(Debug)]
 pub(super) struct Own<A: Algorithm> {
@@ -107,29 +110,38 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
     ) -> Result<(), Full> {
         let algorithm = algorithm.into_algorithm();
         let now = self.clock.now();
-        let era = self.upkeep.era();
+        let era = self.versions.era();
         let hash = self.map.hash(key);
-        let keys = [key.to_key(), key.to_key()];
+        let [owned, listed] = [key.to_key(), key.to_key()];
+        // What is left over is dropped after the lock is given up: a key may do
+        // anything then.
+        let (_unlisted, _unused);
         let _editing = self.editing.lock();
         if let Some(own) = self.find_own(key, hash) {
             own.lock().reconfigure(algorithm, now, era);
             return Ok(());
         }
-        let place = self.reserve_for(key, hash, now).ok_or(Full)?;
-        let [key, listed] = keys;
         // First the place, then the sign that points to it. Who has seen the sign
         // of an earlier place may come here before the state does.
         let own = Own { gone: true, ..Own::new(algorithm, era, now) };
         let own = Arc::new(Mutex::new(own));
         let places = self.own.get_or_init(|| Map::new(self.hasher.clone()));
-        let _ = places.part(hash).find_or_add((hash, listed), |_| ((), Some(own.clone())));
+        places.part(hash).find_or_add((hash, listed), |_| ((), Some(own.clone())));
         let part = self.map.part(hash);
         let moves = |state: &A::Shared| {
-            let now = self.upkeep.after_change(now.max(part.about.swept()));
+            let now = self.versions.after_change(now.max(part.about.swept()));
             let old = self.parameters_in(part);
             state.set_aside(|state| own.lock().take_over(algorithm, &old, state, now));
         };
-        let (_, unused) = part.find_or_add((hash, key), |known| {
+        if part.find(hash, |other| key.is(other), moves).is_some() {
+            _unused = Some(owned);
+            return Ok(());
+        }
+        let Some(place) = self.reserve(now) else {
+            (_unlisted, _unused) = (self.unlist(key, hash), Some(owned));
+            return Err(Full);
+        };
+        let ((), unused) = part.find_or_add((hash, owned), |known| {
             if let Some(state) = known {
                 return (moves(state), None);
             }
@@ -138,8 +150,9 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
             (moves(&state), Some(state))
         });
         if unused.is_none() {
-            place.keep(); // or it was for a key that was there already
+            place.keep(); // or it is there already
         }
+        _unused = unused;
         Ok(())
     }
 
@@ -150,13 +163,14 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
     pub fn clear_own<Q: Lookup<K> + ?Sized>(&self, key: &Q) -> bool {
         let now = self.clock.now();
         let hash = self.map.hash(key);
+        let _unlisted; // dropped after the lock is given up
         let _editing = self.editing.lock();
         let Some(own) = self.find_own(key, hash) else {
             return false;
         };
         let part = self.map.part(hash);
         let mut own = own.lock();
-        let now = self.upkeep.after_change(now.max(own.since));
+        let now = self.versions.after_change(now.max(own.since));
         let Own { algorithm, state, gone, .. } = &mut *own;
         part.find(
             hash,
@@ -171,7 +185,7 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
         *gone = true;
         drop(own);
         part.about.may_be_fresh_from(now);
-        self.unlist(key, hash);
+        _unlisted = self.unlist(key, hash);
         true
     }
 
@@ -201,12 +215,14 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
         self.call_own(key, hash, now, Peek(0)).map(|decision| decision.remaining())
     }
 
-    /// Ends a key's own parameters, once it is no longer in the map.
-    pub(super) fn disown<Q: Lookup<K> + ?Sized>(&self, key: &Q, hash: u64) {
-        if let Some(own) = self.find_own(key, hash) {
-            own.lock().gone = true;
-            self.unlist(key, hash);
-        }
+    /// Ends a key's own parameters, once it is no longer in the map. Gives back
+    /// what is to be dropped without a lock.
+    pub(super) fn disown<Q>(&self, key: &Q, hash: u64) -> Option<Listed<K, A>>
+    where
+        Q: Lookup<K> + ?Sized,
+    {
+        self.find_own(key, hash)?.lock().gone = true;
+        self.unlist(key, hash)
     }
 
     /// The same for all keys.
@@ -224,9 +240,7 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
         self.own.get()?.part(hash).find(hash, |other| key.is(other), Arc::clone)
     }
 
-    fn unlist<Q: Lookup<K> + ?Sized>(&self, key: &Q, hash: u64) {
-        if let Some(places) = self.own.get() {
-            places.part(hash).remove(hash, |other| key.is(other), || ());
-        }
+    fn unlist<Q: Lookup<K> + ?Sized>(&self, key: &Q, hash: u64) -> Option<Listed<K, A>> {
+        self.own.get()?.part(hash).remove(hash, |other| key.is(other), || ())
     }
 }

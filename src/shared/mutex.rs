@@ -10,7 +10,8 @@ use core::ops::{Deref, DerefMut};
 #[derive(Debug)]
 pub struct MutexState<T>(Mutex<Held<T>>);
 
-/// The flag lies beside the lock's byte and costs none of its own.
+/// The flag costs a word beside a state of words: the lock's byte does not
+/// share its padding.
 #[derive(Debug)]
 struct Held<T> {
     aside: bool,

@@ -3,10 +3,12 @@
 
 use crate::{Answer, Keyed, OnePart, bucket, keyed, ms, no, ns, ok, s, set, within_ten_seconds};
 use std::cell::Cell;
+use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use tollgate::{
     Algorithm, Clock, Instant, KeyedRateLimiter, Locked, Lookup, ManualClock, Pair, TokenBucket,
+    WhenFull,
 };
 
 /// Every key ever seen stayed. (What becomes of the memory is asked elsewhere.)
@@ -270,5 +272,57 @@ fn the_map_is_locked_by_two() {
         assert_eq!(limiter.sweep(), left);
         let (swept, granted) = (swept.into_inner() + left, granted.into_inner());
         assert!(swept >= 100 && swept <= granted, "{swept} forgotten after {granted} grants");
+    });
+}
+
+type Talking = KeyedRateLimiter<Talkative, TokenBucket, ManualClock>;
+
+/// A key that calls the limiter when it is dropped.
+#[derive(Clone)]
+struct Talkative(u32, Option<Weak<Talking>>);
+
+impl PartialEq for Talkative {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Eq for Talkative {}
+
+impl Hash for Talkative {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+impl Drop for Talkative {
+    fn drop(&mut self) {
+        if let Some(limiter) = self.1.as_ref().and_then(Weak::upgrade) {
+            let other = Talkative(self.0 + 1, None);
+            // There may be no room for another key.
+            let known = limiter.set_own(&other, bucket(1, s(1), 1)).is_ok();
+            assert_eq!(limiter.clear_own(&other), known);
+        }
+    }
+}
+
+/// What a call has no use for is dropped when it holds no lock any more.
+#[test]
+fn a_key_may_call_the_limiter_when_it_is_given_up() {
+    within_ten_seconds(|| {
+        let limiter = Talking::with_clock(bucket(10, s(1), 10), ManualClock::new());
+        let limiter = Arc::new(limiter.with_max_keys(3, WhenFull::Refuse).expect("some keys"));
+        let talkative = |number| Talkative(number, Some(Arc::downgrade(&limiter)));
+        assert!(limiter.try_acquire(&talkative(0)).is_granted());
+        for _ in 0..2 {
+            limiter.set_own(&talkative(0), bucket(1, s(1), 1)).expect("room");
+        }
+        assert!(limiter.clear_own(&talkative(0)));
+        limiter.set_own(&talkative(0), bucket(1, s(1), 1)).expect("room");
+        assert!(limiter.remove(&talkative(0)));
+        for number in [10, 20] {
+            assert!(limiter.try_acquire(&Talkative(number, None)).is_granted());
+        }
+        assert!(limiter.set_own(&talkative(30), bucket(1, s(1), 1)).is_err());
     });
 }

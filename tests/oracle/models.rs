@@ -134,7 +134,8 @@ impl Model for Bucket {
 pub(crate) struct Ahead {
     scale: Scale,
     burst: u32,
-    taken: Vec<(u64, u32)>,
+    /// When, how many and by which grant, newest last.
+    taken: Vec<(u64, u32, Granted)>,
 }
 
 impl Ahead {
@@ -146,7 +147,7 @@ impl Ahead {
     fn taken_until(&self) -> u128 {
         self.taken
             .iter()
-            .fold(0, |until, (at, n)| until.max(self.scale.time(*at)) + self.scale.permits(*n))
+            .fold(0, |until, (at, n, _)| until.max(self.scale.time(*at)) + self.scale.permits(*n))
     }
 }
 
@@ -160,8 +161,8 @@ impl Model for Ahead {
             <= self.scale.time(at) + self.scale.permits(self.burst)
     }
 
-    fn take(&mut self, now: u64, n: u32, _: Granted) {
-        self.taken.push((now, n));
+    fn take(&mut self, now: u64, n: u32, granted: Granted) {
+        self.taken.push((now, n, granted));
     }
 
     fn is_reset(&self, _: u64, at: u64) -> bool {
@@ -174,8 +175,18 @@ impl Model for Ahead {
         self.taken_until().max(now) + self.scale.permits(n) <= now + most
     }
 
-    fn give_back(&mut self, _: u64, _: usize, _: u32) -> u32 {
-        unimplemented!("the bucket does this")
+    /// The newest one only, and of its time what has not passed. A part of a
+    /// permit that has not makes it one.
+    fn give_back(&mut self, now: u64, grant: usize, n: u32) -> u32 {
+        let before = self.taken_until();
+        let Some((at, held, _)) = self.taken.pop_if(|(.., granted)| *granted == Some(grant)) else {
+            return 0;
+        };
+        if n < held {
+            self.taken.push((at, held - n, None)); // cannot be undone twice
+        }
+        let after = self.taken_until().max(self.scale.time(now));
+        before.saturating_sub(after).div_ceil(self.scale.interval) as u32
     }
 }
 
