@@ -21,12 +21,15 @@
 
 #[macro_use]
 mod common;
+#[path = "common/itself.rs"]
+mod itself;
 
 use common::*;
 use core::num::NonZeroU32;
 use core::time::Duration;
+use itself::Itself;
 use std::collections::HashSet;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tollgate::{
     Algorithm, Clock, Decision, FixedWindow, Instant, KeyedRateLimiter, Locked, ManualClock,
@@ -115,24 +118,6 @@ impl<A: Algorithm> Subject<A> for RateLimiter<A, ManualClock> {
 
 /// A limiter by key of which one key is used.
 struct OneKey<A: Algorithm>(KeyedRateLimiter<u64, A, ManualClock, BuildHasherDefault<Itself>>);
-
-/// The hash of a number is the number.
-#[derive(Default)]
-struct Itself(u64);
-
-impl Hasher for Itself {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("only numbers are hashed");
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = number;
-    }
-}
 
 /// It lies in a part whose turn to be swept does not come: what a call does on
 /// the way is no part of its one step.

@@ -14,22 +14,28 @@
 //!
 //! * `src/keyed/map.rs`: a sweep that looks under one hold of the lock and forgets
 //!   under another; parameters flipped before the states are carried over;
-//! * `src/keyed/eviction.rs`: a sweep that forgets who owes; a place not given up
-//!   when the key was there already; places counted by load and store; a first
-//!   sight decided by other parameters than those that let it pass;
+//! * `src/keyed/sweep.rs`: a sweep that forgets who owes;
+//! * `src/keyed/room.rs`: places counted by load and store;
+//! * `src/keyed/call.rs`: a place not given up when the key was there already; a
+//!   first sight decided by other parameters than those that let it pass;
+//!   parameters looked at without the lock and not whether they were still the
+//!   part's;
 //! * `src/keyed/own.rs`: a place that can be used before the state has moved
-//!   there, or after it has moved back; setting or clearing without the lock for
-//!   edits;
-//! * `src/keyed.rs`: removing without that lock; two changes at once; parameters
-//!   looked at without the lock and not whether they were still the part's.
+//!   there, or after it has moved back; setting, clearing or removing without the
+//!   lock for edits;
+//! * `src/keyed/change.rs`: two changes at once.
 //!
 //! Not caught: a key removed, or moved back, without a new tenure.
 #![cfg(tollgate_shuttle)]
 
+#[path = "common/itself.rs"]
+mod itself;
+
+use itself::Itself;
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::thread::{self, JoinHandle};
 use shuttle::{Config, Runner};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 use std::time::Duration;
 use tollgate::{
@@ -49,24 +55,6 @@ fn explore(interleavings: usize, model: impl Fn() + Send + Sync + 'static) {
     let again = model.clone();
     run(RandomScheduler::new_from_seed(20_150_517, interleavings), move || model());
     run(PctScheduler::new_from_seed(20_150_517, 4, interleavings), move || again());
-}
-
-/// The hash of a number is the number.
-#[derive(Default)]
-struct Itself(u64);
-
-impl Hasher for Itself {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("only numbers are hashed");
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = number;
-    }
 }
 
 type Keyed<A> = KeyedRateLimiter<u64, A, ManualClock, BuildHasherDefault<Itself>>;

@@ -9,8 +9,10 @@
     reason = "each test file takes a part"
 )]
 
+mod said;
 mod schedule;
 
+pub use said::*;
 pub use schedule::*;
 
 use core::num::NonZeroU32;
@@ -18,7 +20,7 @@ use core::time::Duration;
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{FileFailurePersistence, RngAlgorithm};
-use tollgate::{ConfigError, HORIZON, Rate, SlidingWindowCounter};
+use tollgate::{HORIZON, Rate};
 
 // ---------------------------------------------------------------- the list
 
@@ -85,24 +87,6 @@ macro_rules! one_test_each {
             super::$law($make);
         }
     )+};
-}
-
-/// A counter of the rate, or of the half, a quarter and so on of the count or the
-/// period that does not fit its state.
-pub fn counter(rate: Rate, offset: Option<Duration>) -> SlidingWindowCounter {
-    let made = match offset {
-        None => SlidingWindowCounter::new(rate),
-        Some(offset) => SlidingWindowCounter::aligned(rate, offset),
-    };
-    made.unwrap_or_else(|error| {
-        let (count, period) = (rate.count().get(), rate.period());
-        let smaller = match error {
-            ConfigError::TooLarge("count") => Rate::new(count / 2, period),
-            ConfigError::TooLarge("period") => Rate::new(count.div_ceil(2), period / 2),
-            other => panic!("{other}"),
-        };
-        counter(smaller.unwrap(), offset)
-    })
 }
 
 /// How an algorithm is made from a rate and a burst.

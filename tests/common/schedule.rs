@@ -1,7 +1,7 @@
 //! Schedules of calls, with the boundary instants of the limiter in them, and
 //! the subject that makes the calls.
 
-use super::{Make, SECOND, Setup, magnitudes, period};
+use super::{Make, Reply, SECOND, Said, Setup, magnitudes, period, said};
 use core::time::Duration;
 use proptest::prelude::*;
 use tollgate::{Algorithm, Clock, Decision, Instant, ManualClock, RateLimiter};
@@ -119,44 +119,6 @@ pub enum Act {
     Charge(u32),
     Refund { grant: usize, n: Option<u32> },
     Reset,
-}
-
-/// All that a decision says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Said {
-    pub granted: bool,
-    pub never: bool,
-    pub limit: u32,
-    pub remaining: u32,
-    pub delay: u64,
-    pub retry_after: Option<u64>,
-    pub retry_after_secs: Option<u64>,
-    pub reset_after: u64,
-    pub index: usize,
-}
-
-pub fn said(decision: &Decision) -> Said {
-    let nanos = |duration: Duration| duration.as_nanos() as u64;
-    assert_ne!(decision.is_granted(), decision.is_denied());
-    Said {
-        granted: decision.is_granted(),
-        never: decision.is_never(),
-        limit: decision.limit(),
-        remaining: decision.remaining(),
-        delay: nanos(decision.delay()),
-        retry_after: decision.retry_after().map(nanos),
-        retry_after_secs: decision.retry_after_secs(),
-        reset_after: nanos(decision.reset_after()),
-        index: decision.index(),
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reply {
-    Said(Said),
-    Booked(u32),
-    GaveBack(u32),
-    Forgot,
 }
 
 /// A granted call whose permits may still be given back.
