@@ -8,6 +8,8 @@
 //! `allowed/u64/10k uniform/2 threads`, and the times are those of one call of
 //! each thread.
 
+#[path = "keyed/keys.rs"]
+mod keys;
 #[path = "keyed/stalls.rs"]
 mod stalls;
 
@@ -15,6 +17,7 @@ use core::hash::{BuildHasher, Hash};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use criterion::{BenchmarkId, Criterion, criterion_group};
+use keys::{CALLS, Spread};
 use std::cell::LazyCell;
 use std::hint::black_box;
 use std::thread;
@@ -44,7 +47,7 @@ impl Key for u64 {
     type Query = u64;
 
     fn numbered(number: usize) -> u64 {
-        (number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        keys::number(number)
     }
 
     fn query(&self) -> &u64 {
@@ -56,20 +59,12 @@ impl Key for Box<str> {
     type Query = str;
 
     fn numbered(number: usize) -> Box<str> {
-        format!("{:016x}", u64::numbered(number)).into()
+        keys::text(number).into()
     }
 
     fn query(&self) -> &str {
         self
     }
-}
-
-/// How many keys, and how often each is asked for.
-#[derive(Clone, Copy)]
-struct Spread {
-    name: &'static str,
-    keys: usize,
-    zipf: bool,
 }
 
 const ONE: Spread = Spread { name: "1", keys: 1, zipf: false };
@@ -88,36 +83,6 @@ const TURNS: usize = 100;
 /// The calls that criterion takes for one: that many at least are timed at once,
 /// however long it takes two threads to start.
 const BLOCK: usize = 1_000;
-
-/// A power of two.
-const CALLS: usize = 1 << 20;
-
-impl Spread {
-    /// The keys in the order of the calls. They lie in that order in memory too,
-    /// as though the caller had just received them: what is measured is the
-    /// limiter, not where the caller keeps its keys.
-    fn calls<K: Key>(self) -> Vec<K> {
-        let mut seed = 0x2545_F491_4F6C_DD1D_u64;
-        let mut random = || {
-            seed ^= seed << 13;
-            seed ^= seed >> 7;
-            seed ^= seed << 17;
-            (seed >> 11) as f64 / (1_u64 << 53) as f64
-        };
-        let weight = |rank: usize| if self.zipf { 1.0 / (rank + 1) as f64 } else { 1.0 };
-        let mut total = 0.0;
-        let sum = |rank| {
-            total += weight(rank);
-            total
-        };
-        let sums: Vec<f64> = (0..self.keys).map(sum).collect();
-        let mut call = || {
-            let at = random() * total;
-            K::numbered(sums.partition_point(|&sum| sum <= at).min(self.keys - 1))
-        };
-        (0..CALLS).map(|_| call()).collect()
-    }
-}
 
 /// A limiter that knows the keys, which will be allowed or refused.
 fn knowing<K: Key, S: BuildHasher>(keys: usize, allowed: bool, hasher: S) -> Limiter<K, S> {
@@ -185,7 +150,7 @@ fn known(c: &mut Criterion) {
 fn known_keys<K: Key>(c: &mut Criterion, kind: &str) {
     for spread in SPREADS {
         // Not made when the filter leaves it out.
-        let calls = LazyCell::new(|| spread.calls::<K>());
+        let calls = LazyCell::new(|| spread.calls(K::numbered));
         for (case, allowed) in [("allowed", true), ("refused", false)] {
             let mut group = c.benchmark_group(format!("{case}/{kind}"));
             let hasher = tollgate::RandomState::default();
@@ -220,7 +185,7 @@ where
 {
     let mut group = c.benchmark_group(format!("hasher/{kind}"));
     for spread in [ONE, THOUSANDS] {
-        let calls = LazyCell::new(|| spread.calls::<K>());
+        let calls = LazyCell::new(|| spread.calls(K::numbered));
         let limiter = LazyCell::new(|| knowing::<K, _>(spread.keys, true, hasher.clone()));
         let from = AtomicUsize::new(0);
         group.bench_function(BenchmarkId::new(spread.name, name), |b| {

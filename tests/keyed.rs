@@ -5,48 +5,31 @@
 mod common;
 #[path = "keyed/cap.rs"]
 mod cap;
+#[path = "keyed/change.rs"]
+mod change;
 #[path = "keyed/eviction.rs"]
 mod eviction;
 #[path = "keyed/lookup.rs"]
 mod lookup;
 #[path = "keyed/scenarios.rs"]
 mod scenarios;
+#[path = "common/short.rs"]
+mod short;
 #[path = "keyed/verbs.rs"]
 mod verbs;
 
 use common::{Act, Make, Reply, Setup, said};
-use core::num::NonZeroU32;
 use core::time::Duration;
+use short::{bucket, ms, ns, s};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
-use tollgate::{
-    Algorithm, Clock, Decision, Instant, KeyedRateLimiter, Limit, ManualClock, Rate, TokenBucket,
-};
+use tollgate::{Algorithm, Clock, Decision, Instant, KeyedRateLimiter, ManualClock, TokenBucket};
 
 /// A limiter by key on a clock that the test moves.
 type Keyed<K, A = TokenBucket> = KeyedRateLimiter<K, A, ManualClock>;
 
 fn keyed<K: Eq + Hash, A: Algorithm>(algorithm: A) -> Keyed<K, A> {
     Keyed::with_clock(algorithm, ManualClock::new())
-}
-
-/// A token bucket, full at first, for `burst`.
-fn bucket(count: u32, period: Duration, burst: u32) -> TokenBucket {
-    let rate = Rate::new(count, period).expect("a rate");
-    let burst = NonZeroU32::new(burst).expect("a burst");
-    TokenBucket::new(Limit::new(rate).with_burst(burst))
-}
-
-const fn s(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
-
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-const fn ns(nanos: u64) -> Duration {
-    Duration::from_nanos(nanos)
 }
 
 /// Sets the clock to so much after its zero.

@@ -12,16 +12,18 @@ mod config;
 mod numbers;
 #[path = "reports/refill.rs"]
 mod refill;
+#[path = "common/short.rs"]
+mod short;
 mod subject;
 #[path = "reports/threads.rs"]
 mod threads;
 #[path = "reports/windows.rs"]
 mod windows;
 
-use std::num::NonZeroU32;
+use short::{bucket, ms, ns, rate, s};
 use std::time::Duration;
 use subject::Subject;
-use tollgate::{Decision, FixedWindow, LeakyBucket, Limit, Rate, SlidingWindowLog, TokenBucket};
+use tollgate::{Decision, FixedWindow, LeakyBucket, SlidingWindowLog};
 
 /// What a call was told.
 #[derive(PartialEq, Debug)]
@@ -71,28 +73,6 @@ impl Subject {
     fn left(&self) -> u32 {
         self.peek_n(1).remaining()
     }
-}
-
-const fn s(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
-
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-const fn ns(nanos: u64) -> Duration {
-    Duration::from_nanos(nanos)
-}
-
-fn rate(count: u32, period: Duration) -> Rate {
-    Rate::new(count, period).expect("a rate")
-}
-
-/// A token bucket, full at first, for `burst`.
-fn bucket(count: u32, period: Duration, burst: u32) -> TokenBucket {
-    let burst = NonZeroU32::new(burst).expect("a burst");
-    TokenBucket::new(Limit::new(rate(count, period)).with_burst(burst))
 }
 
 /// Windows that begin when the limiter is made.

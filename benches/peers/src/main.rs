@@ -9,13 +9,14 @@
 //! tollgate has by default, and tells apart what is due to that. Each allowed
 //! call is counted and each call looked at, so that all rows do the same.
 
+#[path = "../../keyed/keys.rs"]
 mod keys;
 mod memory;
 mod rounds;
 
 use governor::clock::DefaultClock;
 use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, Quota};
-use keys::{SPREADS, Spread, number, text};
+use keys::{Spread, number, text};
 use rounds::{Row, compare, compare_fills, filled};
 use std::hash::{BuildHasher, Hash};
 use std::num::NonZeroU32;
@@ -36,6 +37,13 @@ const LIMIT: Limit = limit!("1000000/s burst 4000000000");
 
 /// Refused from the second call on; and no key is forgotten while others come.
 const STRICT: Limit = limit!("1/d");
+
+const SPREADS: [Spread; 4] = [
+    Spread { name: "1 key", keys: 1, zipf: false },
+    Spread { name: "10k keys, uniform", keys: 10_000, zipf: false },
+    Spread { name: "1M keys, uniform", keys: 1_000_000, zipf: false },
+    Spread { name: "1M keys, zipf", keys: 1_000_000, zipf: true },
+];
 
 /// What each key is charged beforehand, so that it holds something for as long
 /// as it is asked for.
