@@ -13,7 +13,8 @@ pub(crate) const FAILURE: u8 = 2;
 #[derive(Parser, Debug)]
 #[command(
     name = "replay",
-    after_help = "Exit code: 0, or 2 when the command line is wrong, the log cannot be read, or \
+    after_help = "An algorithm that has no room for the limit is left out.\n\n\
+                  Exit code: 0, or 2 when the command line is wrong, the log cannot be read, or \
                   the output cannot be written."
 )]
 pub(crate) struct Args {

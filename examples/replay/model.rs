@@ -41,6 +41,14 @@ impl Model {
             "fixed-window" => {
                 (granted(&|asked| asked / period == now / period) < count).then_some(at_once)
             }
+            // The window before weighs as much of a period as is left of this one.
+            "sliding-counter" => {
+                let (window, into) = (now / period, now % period);
+                let previous = granted(&|asked| asked / period == window - 1);
+                let current = granted(&|asked| asked / period == window);
+                (previous * (period - into) + (current + 1) * period <= count * period)
+                    .then_some(at_once)
+            }
             "sliding-log" => (granted(&|asked| now - asked < period) < count).then_some(at_once),
             _ => panic!("no model of {algorithm}"),
         }

@@ -228,7 +228,8 @@ mod tests {
             .collect();
         let traffic = Traffic::read(log.as_bytes(), Key::Client).unwrap();
         let limit = limit.parse().unwrap();
-        let outcomes: Vec<_> = ROWS.iter().map(|row| row.replay(limit, &traffic)).collect();
+        let outcomes: Vec<_> =
+            ROWS.iter().map(|row| row.replay(limit, &traffic).unwrap()).collect();
         let subject = subject(&traffic, &outcomes).unwrap();
         String::from_utf8(traffic.keys[subject.key].clone()).unwrap()
     }

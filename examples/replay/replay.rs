@@ -4,20 +4,24 @@
 use crate::traffic::Traffic;
 use std::time::{self, Duration};
 use tollgate::{
-    Algorithm, FixedWindow, Instant, KeyedRateLimiter, LeakyBucket, Limit, Locked, ManualClock,
-    SlidingWindowLog, TokenBucket,
+    Algorithm, ConfigError, FixedWindow, Instant, KeyedRateLimiter, LeakyBucket, Limit, Locked,
+    ManualClock, SlidingWindowCounter, SlidingWindowLog, TokenBucket,
 };
 
 /// What is replayed. A new algorithm, or another way to share one between
 /// threads, is one line here.
 pub(crate) const ROWS: &[Row] = &[
-    Row("token-bucket", "lock-free", |limit, log| replay(TokenBucket::new(limit), log)),
-    Row("token-bucket", "mutex", |limit, log| replay(Locked(TokenBucket::new(limit)), log)),
-    Row("leaky-bucket", "lock-free", |limit, log| replay(LeakyBucket::from(limit), log)),
-    Row("leaky-bucket", "mutex", |limit, log| replay(Locked(LeakyBucket::from(limit)), log)),
-    Row("fixed-window", "lock-free", |limit, log| replay(windows(limit), log)),
-    Row("fixed-window", "mutex", |limit, log| replay(Locked(windows(limit)), log)),
-    Row("sliding-log", "mutex", |limit, log| replay(Locked(sliding_log(limit)), log)),
+    Row("token-bucket", "lock-free", |limit, log| Ok(replay(TokenBucket::new(limit), log))),
+    Row("token-bucket", "mutex", |limit, log| Ok(replay(Locked(TokenBucket::new(limit)), log))),
+    Row("leaky-bucket", "lock-free", |limit, log| Ok(replay(LeakyBucket::from(limit), log))),
+    Row("leaky-bucket", "mutex", |limit, log| Ok(replay(Locked(LeakyBucket::from(limit)), log))),
+    Row("fixed-window", "lock-free", |limit, log| Ok(replay(windows(limit), log))),
+    Row("fixed-window", "mutex", |limit, log| Ok(replay(Locked(windows(limit)), log))),
+    // Above a count of 65,535 this one locks too.
+    Row("sliding-log", "lock-free", |limit, log| Ok(replay(sliding_log(limit), log))),
+    Row("sliding-log", "mutex", |limit, log| Ok(replay(Locked(sliding_log(limit)), log))),
+    Row("sliding-counter", "lock-free", |limit, log| Ok(replay(counter(limit)?, log))),
+    Row("sliding-counter", "mutex", |limit, log| Ok(replay(Locked(counter(limit)?), log))),
 ];
 
 /// Windows of the calendar: the clock counts from the Unix epoch.
@@ -29,8 +33,17 @@ fn sliding_log(limit: Limit) -> SlidingWindowLog {
     SlidingWindowLog::new(limit.rate())
 }
 
+/// The same windows. Its state has no room for every limit.
+fn counter(limit: Limit) -> Result<SlidingWindowCounter, ConfigError> {
+    SlidingWindowCounter::aligned(limit.rate(), Duration::ZERO)
+}
+
 /// An algorithm, how it is shared, and its replay.
-pub(crate) struct Row(&'static str, &'static str, fn(Limit, &Traffic) -> Replay);
+pub(crate) struct Row(
+    &'static str,
+    &'static str,
+    fn(Limit, &Traffic) -> Result<Replay, ConfigError>,
+);
 
 /// What an algorithm did with each request.
 struct Replay {
@@ -70,27 +83,32 @@ pub(crate) struct Outcome {
 }
 
 impl Row {
-    pub(crate) fn replay(&self, limit: Limit, traffic: &Traffic) -> Outcome {
-        let Self(algorithm, sharing, replay) = *self;
-        let released = replay(limit, traffic).released;
-        Outcome { algorithm, sharing, limit, released, nanos: None }
+    /// The answers, or why this algorithm has none under such a limit.
+    pub(crate) fn replay(&self, limit: Limit, traffic: &Traffic) -> Result<Outcome, String> {
+        let Self(algorithm, sharing, _) = *self;
+        let Replay { released, .. } = self.answer(limit, traffic)?;
+        Ok(Outcome { algorithm, sharing, limit, released, nanos: None })
     }
 
     /// The same with the time that a decision took: in the fastest of several
     /// replays, the first of which only warms up caches.
-    pub(crate) fn timed(&self, limit: Limit, traffic: &Traffic) -> Outcome {
+    pub(crate) fn timed(&self, limit: Limit, traffic: &Traffic) -> Result<Outcome, String> {
         const ENOUGH: Duration = Duration::from_millis(20);
-        let outcome = self.replay(limit, traffic);
-        let Self(_, _, replay) = self;
+        let outcome = self.replay(limit, traffic)?;
         let mut fastest = Duration::MAX;
         let began = time::Instant::now();
         loop {
-            fastest = fastest.min(replay(limit, traffic).took);
+            fastest = fastest.min(self.answer(limit, traffic)?.took);
             if began.elapsed() >= ENOUGH {
                 break;
             }
         }
         let nanos = fastest.as_nanos() as f64 / traffic.requests.len() as f64;
-        Outcome { nanos: Some(nanos), ..outcome }
+        Ok(Outcome { nanos: Some(nanos), ..outcome })
+    }
+
+    fn answer(&self, limit: Limit, traffic: &Traffic) -> Result<Replay, String> {
+        let Self(algorithm, _, replay) = self;
+        replay(limit, traffic).map_err(|error| format!("{algorithm}: {error}, left out"))
     }
 }

@@ -88,7 +88,7 @@ fn rows_agree_with_a_naive_model() {
                     })
                     .collect();
                 let rows = csv_rows(&["-", "--limit", spec, "--key", key], log.as_bytes());
-                assert_eq!(rows.len(), 7);
+                assert_eq!(rows.len(), 10);
                 let mut expected = BTreeMap::new();
                 for row in rows {
                     let expected = expected
@@ -118,7 +118,12 @@ fn rows_by_hand() {
             "leaky-bucket,mutex,5,4,1,1,1,1",
             "fixed-window,lock-free,5,2,3,1,1,1",
             "fixed-window,mutex,5,2,3,1,1,1",
+            "sliding-log,lock-free,5,2,3,1,1,1",
             "sliding-log,mutex,5,2,3,1,1,1",
+            // a second later the next window begins, and in it the one before
+            // still counts in full
+            "sliding-counter,lock-free,5,1,4,1,1,1",
+            "sliding-counter,mutex,5,1,4,1,1,1",
         ]
     );
 }
@@ -128,11 +133,15 @@ fn built_in_trace_sets_the_algorithms_apart() {
     let rows = csv_rows(&[], b"");
     let results: BTreeSet<_> = rows.iter().map(|row| (row[3].clone(), row[7].clone())).collect();
     let algorithms: BTreeSet<_> = rows.iter().map(|row| row[0].clone()).collect();
-    assert_eq!((results.len(), algorithms.len()), (4, 4), "{rows:?}");
+    assert_eq!((results.len(), algorithms.len()), (5, 5), "{rows:?}");
     // The straddling client gets a window's worth twice.
     let worst = |algorithm| rows.iter().find(|row| row[0] == algorithm).unwrap()[7].clone();
     assert_eq!(worst("fixed-window"), "60");
     assert_eq!(worst("sliding-log"), "30");
+    // The bursty client's 30 of one window weigh 0.5 in the last second of the
+    // next and leave room for 29. Nine seconds into the one after, those weigh
+    // 24.65 and leave room for 5.
+    assert_eq!(worst("sliding-counter"), "34");
 }
 
 #[test]
@@ -165,7 +174,7 @@ fn table_explains_itself() {
     let names: Vec<_> = header.split_whitespace().collect();
     assert_eq!(names[..8].join(","), HEADER);
     assert_eq!(names[8], "ns/decision");
-    let rows: Vec<_> = stdout.lines().skip(4).take(7).collect();
+    let rows: Vec<_> = stdout.lines().skip(4).take(10).collect();
     assert!(rows.iter().all(|row| row.len() == header.len()), "{stdout}");
     for name in ["keys:", "keys_refused:", "worst_span:", "ns/decision:"] {
         assert!(stdout.contains(name), "{name}: {stdout}");
@@ -277,6 +286,32 @@ fn a_log_that_outlives_limiters_is_pointed_out() {
     assert!(stderr.contains("more than ten years"), "{stderr}");
 }
 
+#[test]
+fn an_algorithm_without_room_for_the_limit_is_left_out() {
+    let svg = Scratch::new("left-out.svg");
+    let log = line("a", 0, "/").repeat(2);
+    // Ten years are too many seconds to number beside two counts of a million
+    // in one word, and after 210,000 days they end where 64 bits of nanoseconds
+    // have ended.
+    for (limit, reason) in [("1000000/s", "count"), ("1/210000d", "period")] {
+        let left_out = format!("replay: sliding-counter: {reason} is too large, left out\n");
+        for format in ["csv", "table"] {
+            let args = ["-", "--limit", limit, "--format", format];
+            let (code, stdout, stderr) = replay_log(&args, log.as_bytes());
+            assert_eq!((code, &stderr), (0, &left_out));
+            for (name, rows) in [("lock-free", 4), ("mutex", 4), ("sliding-counter", 0)] {
+                assert_eq!(stdout.matches(name).count(), rows, "{name}: {stdout}");
+            }
+        }
+        let args = ["-", "--limit", limit, "--plot", svg.name()];
+        let (code, _, stderr) = replay_log(&args, log.as_bytes());
+        assert_eq!(code, 0);
+        assert!(stderr.starts_with(&left_out), "{stderr}");
+        let drawn = fs::read_to_string(&svg.0).unwrap();
+        assert!(drawn.contains("sliding log:") && !drawn.contains("sliding counter:"));
+    }
+}
+
 /// A path of this test's own, removed when it ends.
 struct Scratch(PathBuf);
 
@@ -319,6 +354,8 @@ fn plot_shows_every_algorithm() {
         "leaky bucket: 240 admitted, 240 refused",
         "fixed window: 240 admitted, 240 refused",
         "sliding log: 180 admitted, 300 refused",
+        // twice 30, then 29 and 5 across an edge, then 29, as those 5 still weigh
+        "sliding counter: 186 admitted, 294 refused",
         "12:05",
     ] {
         assert!(drawn.contains(text), "{text}");
