@@ -37,10 +37,16 @@ const CASES: &[(&str, Case, f64)] = &[
     ("fixed window, refused", || refused(FixedWindow::new(rate!("1/d"))), 49.0),
     (
         "sliding log, allowed",
-        || allowed(SlidingWindowLog::new(rate!("1000000/s")), ManualClock::new()),
-        147.0,
+        || allowed(SlidingWindowLog::new(rate!("60000/s")), ManualClock::new()),
+        245.0,
     ),
-    ("sliding log, refused", || refused(SlidingWindowLog::new(rate!("1/d"))), 135.0),
+    ("sliding log, refused", || refused(SlidingWindowLog::new(rate!("1/d"))), 130.0),
+    (
+        "sliding log, allowed, mutex",
+        || allowed(Locked(SlidingWindowLog::new(rate!("60000/s"))), ManualClock::new()),
+        240.0,
+    ),
+    ("sliding log, refused, mutex", || refused(Locked(SlidingWindowLog::new(rate!("1/d")))), 236.0),
     (
         "two limits, allowed",
         || allowed((token_bucket(), FixedWindow::new(rate!("1000000/s"))), ManualClock::new()),

@@ -16,6 +16,7 @@
 mod all;
 mod constant;
 mod fixed_window;
+pub(crate) mod grant_log;
 mod leaky_bucket;
 mod locked;
 mod sliding_window_counter;
@@ -63,6 +64,10 @@ pub trait Algorithm: Copy + Debug + Send + Sync {
 
     /// How threads share the state.
     type Shared: Shared<Self>;
+
+    /// Whether a grant stands once others have been granted after it:
+    /// [`cancel`](Self::cancel) does nothing.
+    const STANDS: bool = true;
 
     /// Begins to count at `now`. Called once, when a limiter is made.
     fn start(&mut self, now: Instant);
@@ -117,7 +122,8 @@ pub trait Algorithm: Copy + Debug + Send + Sync {
     /// many it has booked.
     fn charge(&self, state: &mut Self::State, now: Instant, n: u32) -> u32;
 
-    /// Something that changes with every permit taken, to know a grant by.
+    /// Something to know a grant by: it changes with every permit taken, unless
+    /// it does not matter which of two grants is undone.
     fn receipt(&self, state: &Self::State) -> u128;
 
     /// Gives back up to `n` of the permits of the grant after which
@@ -127,12 +133,19 @@ pub trait Algorithm: Copy + Debug + Send + Sync {
     /// Gives back up to `n` permits of a grant that was made at `taken`, even if
     /// others have been granted since, and returns how many: no more than leave
     /// everything that is granted within the algorithm's bound, whatever else
-    /// is given back. None, where a grant once made stands.
+    /// is given back. None, where a grant once made [stands](Self::STANDS).
     ///
     /// Receipts from before are worth nothing after it.
     fn cancel(&self, state: &mut Self::State, now: Instant, taken: Instant, n: u32) -> u32 {
         let _ = (state, now, taken, n);
         0
+    }
+
+    /// Forgets what has been taken: gives back all but what a caller never seen
+    /// lacks.
+    fn reset(&self, state: &mut Self::State, now: Instant) {
+        let _ = now;
+        *state = self.unseen();
     }
 
     /// What a caller is told beside the decision, `refused` being the permits

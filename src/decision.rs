@@ -1,6 +1,6 @@
 //! What a caller is told, and the one routine that decides it.
 
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, Report};
 use crate::clock::Instant;
 use core::fmt;
 use core::time::Duration;
@@ -286,11 +286,8 @@ pub(crate) fn decide<A: Algorithm>(
     }
     let departure = algorithm.departure(state, now, n);
     algorithm.take(state, now, n);
-    Decision {
-        permits: n,
-        receipt: algorithm.receipt(state),
-        ..describe(algorithm, state, now, n, outcome, departure)
-    }
+    let receipt = algorithm.receipt(state);
+    describe(algorithm, state, now, n, outcome, departure).taking(n, receipt)
 }
 
 /// Decides on `n` permits, and takes nothing.
@@ -340,22 +337,48 @@ fn describe<A: Algorithm>(
 ) -> Decision {
     let refused = (outcome != Outcome::Granted).then_some(n);
     let report = algorithm.report(state, now, refused);
-    let wait = at.nanos_since(now);
-    let (delay, retry_after) = match refused {
-        None => (wait, 0),
-        Some(_) if at == Instant::MAX => (0, u64::MAX),
-        Some(_) => (0, wait),
+    Decision::new(outcome, now, at, report)
+}
+
+/// The answer to a call for `n` permits, of an algorithm with one limit and no
+/// queue, which has them at `earliest`.
+#[inline(always)]
+pub(crate) fn answer(report: Report, now: Instant, n: u32, earliest: Instant) -> Decision {
+    let (outcome, at) = match n {
+        0 => (Outcome::Granted, now),
+        _ if n > report.limit => (Outcome::Never, Instant::MAX),
+        _ if earliest <= now && now < Instant::MAX => (Outcome::Granted, now),
+        _ => (Outcome::Denied, earliest),
     };
-    Decision {
-        outcome,
-        permits: 0,
-        receipt: 0,
-        era: Era::default(),
-        limit: report.limit,
-        remaining: report.remaining,
-        index: report.index,
-        delay,
-        retry_after,
-        reset_after: report.reset_at.nanos_since(now),
+    Decision::new(outcome, now, at, report)
+}
+
+impl Decision {
+    #[inline(always)]
+    fn new(outcome: Outcome, now: Instant, at: Instant, report: Report) -> Self {
+        let wait = at.nanos_since(now);
+        let (delay, retry_after) = match outcome {
+            Outcome::Granted => (wait, 0),
+            _ if at == Instant::MAX => (0, u64::MAX),
+            _ => (0, wait),
+        };
+        Self {
+            outcome,
+            permits: 0,
+            receipt: 0,
+            era: Era::default(),
+            limit: report.limit,
+            remaining: report.remaining,
+            index: report.index,
+            delay,
+            retry_after,
+            reset_after: report.reset_at.nanos_since(now),
+        }
+    }
+
+    /// The same with `n` permits taken.
+    #[inline(always)]
+    pub(crate) fn taking(self, n: u32, receipt: u128) -> Self {
+        Self { permits: n, receipt, ..self }
     }
 }

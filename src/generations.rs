@@ -63,7 +63,7 @@ impl<A: Algorithm> Generations<A> {
         let slot = || {
             CachePadded::new(Slot {
                 parameters: Parameters::new(*first),
-                state: A::Shared::new(first.unseen()),
+                state: A::Shared::new(first, first.unseen()),
                 readers: AtomicU64::new(0),
             })
         };
@@ -138,7 +138,7 @@ impl<A: Algorithm> Generations<A> {
         }
         new.resume(&old, now);
         next.parameters.store(new);
-        state.set_aside(|state| next.state.replace(new.carry(&old, state, now)));
+        state.set_aside(&old, |state| next.state.replace(&new, new.carry(&old, state, now)));
         self.publish(generation);
     }
 }

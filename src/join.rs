@@ -5,7 +5,7 @@
 //! taken one after the other:
 //!
 //! 1. Look at all. If one would refuse, nothing is taken.
-//! 2. Take them in order. If one refuses now, which happens only when somebody
+//! 2. Take them one by one. If one refuses now, which happens only when somebody
 //!    else was quicker in between, give back what was taken, in reverse order.
 //!
 //! So for some hundred nanoseconds permits can be held that are then given
@@ -24,14 +24,19 @@
 //! word no longer tell which grant was the last, so grants from before cannot
 //! be refunded any more: the limiter begins a new era.
 //!
-//! A [`LeakyBucket`](crate::LeakyBucket) gives back only while nobody has
-//! queued behind: put it last.
+//! A [`LeakyBucket`](crate::LeakyBucket) and a
+//! [`SlidingWindowLog`](crate::SlidingWindowLog) that is not
+//! [`Locked`](crate::Locked) give back only while nobody has been granted after,
+//! so they are taken last. Where two of them are joined, a permit of the first
+//! may stand that the second did not allow: it is late by a place in the queue,
+//! or comes back after a period.
 
 use crate::algorithm::Algorithm;
 use crate::clock::{Clock, Instant};
 use crate::decision::Decision;
 use crate::keyed::{KeyedRateLimiter, Lookup};
 use crate::limiter::RateLimiter;
+use crate::shared::Shared;
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use sealed::Joinable;
@@ -47,6 +52,8 @@ mod sealed {
 
     pub trait Joinable {
         fn peek(&self) -> Decision;
+        /// Whether what was taken can only be given back while it is the newest.
+        fn stands(&self) -> bool;
         /// Takes, and says when.
         fn take(&self) -> (Decision, Instant);
         /// Gives back what was taken.
@@ -92,6 +99,10 @@ impl<A: Algorithm, C: Clock> Joinable for LimiterRequest<'_, A, C> {
         self.limiter.peek_n(self.n)
     }
 
+    fn stands(&self) -> bool {
+        A::Shared::STANDS
+    }
+
     fn take(&self) -> (Decision, Instant) {
         let now = self.limiter.clock().now();
         (self.limiter.at(now).try_acquire_n(self.n), now)
@@ -114,6 +125,10 @@ where
         self.limiter.peek_n(self.key, self.n)
     }
 
+    fn stands(&self) -> bool {
+        A::Shared::STANDS
+    }
+
     fn take(&self) -> (Decision, Instant) {
         let now = self.limiter.clock().now();
         (self.limiter.at(now).try_acquire_n(self.key, self.n), now)
@@ -133,7 +148,9 @@ where
 /// # Errors
 ///
 /// [`JoinDenied`], with the position of the request that has to wait longest.
-/// Then nothing has been taken.
+/// Then nothing has been taken, but that of two sliding-window logs without a lock
+/// (or queues) a permit of one may stand until its time, where others have taken
+/// since; with [`Locked`](crate::Locked) logs nothing ever does.
 ///
 /// ```
 /// use tollgate::{KeyedRateLimiter, RateLimiter, join, limit};
@@ -153,21 +170,24 @@ pub fn join<const N: usize>(requests: [&dyn Request; N]) -> Result<[Decision; N]
     if let Some(denied) = longest(requests.map(|request| request.peek())) {
         return Err(denied);
     }
-    let mut taken = Vec::with_capacity(N);
-    for request in requests {
-        let (decision, now) = request.take();
+    let mut order = core::array::from_fn::<_, N, _>(|at| at);
+    order.sort_by_key(|at| requests[*at].stands());
+    let mut taken = [const { None }; N];
+    for (turn, index) in order.into_iter().enumerate() {
+        let (decision, now) = requests[index].take();
         if decision.is_denied() {
-            for (request, (grant, now)) in requests.iter().zip(&taken).rev() {
-                request.cancel(grant, *now);
+            for at in order[..turn].iter().rev() {
+                if let Some((grant, now)) = &taken[*at] {
+                    requests[*at].cancel(grant, *now);
+                }
             }
-            let index = taken.len();
             let others = longest(requests.map(|request| request.peek()));
             let own = JoinDenied { index, decision };
             return Err(others.filter(|other| own.is_before(other)).unwrap_or(own));
         }
-        taken.push((decision, now));
+        taken[index] = Some((decision, now));
     }
-    let mut taken = taken.into_iter();
+    let mut taken = taken.into_iter().flatten();
     Ok(requests.map(|request| match taken.next() {
         Some((decision, _)) => decision,
         None => request.peek(), // there is one for each

@@ -92,7 +92,8 @@ type PartOf<K, A, S> = Part<K, <A as Algorithm>::Shared, S, About>;
 /// never seen. Calls do it on the way, so without a
 /// [cap](Self::with_max_keys) there are at most twice as many keys as are in
 /// use, and some thousands. In use is a key until 100 ms after it has become
-/// fresh. What a flood has left goes within a second or two of calls, or a
+/// fresh. What a flood has left goes within a second or two of calls, on the
+/// limiter's clock, or a
 /// microsecond a key if that is more; a limiter that is called no more keeps it.
 /// An empty one takes 40 KiB.
 ///

@@ -1,9 +1,9 @@
 //! Exact in-process rate limiters.
 //!
-//! Five algorithms, lock-free (all but the log) and behind a mutex, for one
-//! caller or per key, on a clock that a test can move. Every decision is integer
-//! arithmetic: exact for common rates, within a stated unit, nearly always below
-//! a nanosecond, for all others, and without drift for [ten years](HORIZON).
+//! Five algorithms, lock-free and behind a mutex, for one caller or per key, on a
+//! clock that a test can move. Every decision is integer arithmetic: exact for
+//! common rates, within a stated unit, nearly always below a nanosecond, for all
+//! others, and without drift for [ten years](HORIZON).
 //!
 //! # For a service: one line
 //!
@@ -64,7 +64,7 @@
 //!            \         /
 //!             Decision                     what the caller is told, decided once
 //!                |
-//!             Shared                       how threads share a state: a word, a mutex
+//!             Shared                       how threads share a state: word, ring, mutex
 //!                |
 //!            Algorithm                     pure: when could n permits be had?
 //!                |
@@ -113,7 +113,7 @@ pub use leaky_queue::{
 };
 pub use limiter::{At, RateLimiter};
 pub use rate::{HORIZON, Limit, Rate};
-pub use shared::{AtomicState, MutexState, NoState, Shared};
+pub use shared::{AtomicState, MutexState, NoState, RingState, Shared};
 
 /// The README's examples, as tests.
 #[cfg(doctest)]

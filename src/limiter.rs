@@ -69,7 +69,7 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
         let mut algorithm = algorithm.into_algorithm();
         let start = clock.now();
         algorithm.start(start);
-        let state = CachePadded::new(A::Shared::new(algorithm.unseen()));
+        let state = CachePadded::new(A::Shared::new(&algorithm, algorithm.unseen()));
         let later = Lazy::new(|| Generations::after(&algorithm, start));
         Self { algorithm, clock, start, state, later, cancels: AtomicU64::new(0) }
     }
@@ -209,7 +209,7 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
     /// [change](Self::reconfigure) that raised the capacity the rest still comes
     /// in at the rate.
     pub fn reset(&self) {
-        self.parts().call(Reset, Instant::ZERO);
+        self.parts().call(Reset, self.clock.now());
     }
 
     /// Replaces the parameters, from now on: any rate, burst, limit or window

@@ -3,15 +3,18 @@
 //! | | a grant | a refusal | a stopped thread |
 //! |---|---|---|---|
 //! | [`AtomicState`]: one 64-bit word | one compare-exchange | one load | holds up nobody |
+//! | [`RingState`]: a log | one compare-exchange, and one for each permit | four loads | holds up nobody |
 //! | [`MutexState`]: any state | a lock | a lock | holds up everybody while it has the lock |
 
 mod atomic;
 mod mutex;
 mod none;
+mod ring;
 
 pub use atomic::AtomicState;
 pub use mutex::MutexState;
 pub use none::NoState;
+pub use ring::RingState;
 
 use crate::algorithm::Algorithm;
 use crate::clock::Instant;
@@ -27,8 +30,12 @@ use core::ops::DerefMut;
 /// another place that its owner knows, and every call answers `None`, without a
 /// price for states that are not.
 pub trait Shared<A: Algorithm>: Debug + Send + Sync + Sized {
+    /// Whether a grant stands once others have been granted after it; see
+    /// [`Algorithm::STANDS`].
+    const STANDS: bool = A::STANDS;
+
     /// Begins as `state`.
-    fn new(state: A::State) -> Self;
+    fn new(algorithm: &A, state: A::State) -> Self;
 
     /// Takes `n` permits, all or none.
     fn try_acquire(&self, algorithm: &A, now: Instant, n: u32) -> Option<Decision>;
@@ -47,18 +54,24 @@ pub trait Shared<A: Algorithm>: Debug + Send + Sync + Sized {
     fn cancel(&self, algorithm: &A, now: Instant, taken: Instant, n: u32) -> Option<u32>;
 
     /// Forgets everything.
-    fn reset(&self, algorithm: &A) -> Option<()>;
+    fn reset(&self, algorithm: &A, now: Instant) -> Option<()>;
 
     /// Sets the state aside, in one step with the last call of `successor`,
     /// which may be called several times and must make ready the place where
     /// the given state goes on. What is aside already stays as it is.
-    fn set_aside(&self, successor: impl FnMut(&A::State));
+    fn set_aside(&self, algorithm: &A, successor: impl FnMut(&A::State));
 
-    /// Becomes `state`, whatever it was: the end of being aside.
-    fn replace(&self, state: A::State);
+    /// Becomes `state`, whatever it was: the end of being aside. No other thread
+    /// calls meanwhile.
+    fn replace(&self, algorithm: &A, state: A::State);
 
-    /// Works on the state while no other thread can.
-    fn with_mut<R>(&mut self, work: impl FnOnce(&mut A::State) -> R) -> Option<R>;
+    /// Looks at the state while no other thread can.
+    fn look<R>(&mut self, algorithm: &A, look: impl FnOnce(&A::State) -> R) -> Option<R>;
+
+    /// [`Algorithm::fresh_at`], while no other thread can call.
+    fn fresh_at(&mut self, algorithm: &A) -> Option<Instant> {
+        self.look(algorithm, |state| algorithm.fresh_at(state))
+    }
 }
 
 /// A place that holds a state which is changed one whole step at a time.
@@ -104,7 +117,7 @@ macro_rules! in_one_step {
 }
 
 impl<A: Algorithm, C: Cell<State = A::State>> Shared<A> for C {
-    fn new(state: A::State) -> Self {
+    fn new(_: &A, state: A::State) -> Self {
         Self::holding(state)
     }
 
@@ -130,28 +143,29 @@ impl<A: Algorithm, C: Cell<State = A::State>> Shared<A> for C {
         in_one_step!(self, commit, |state| algorithm.cancel(state, now, taken, n))
     }
 
-    fn reset(&self, algorithm: &A) -> Option<()> {
-        in_one_step!(self, commit, |state| *state = algorithm.unseen())
+    fn reset(&self, algorithm: &A, now: Instant) -> Option<()> {
+        in_one_step!(self, commit, |state| algorithm.reset(state, now))
     }
 
-    fn set_aside(&self, successor: impl FnMut(&A::State)) {
+    fn set_aside(&self, _: &A, successor: impl FnMut(&A::State)) {
         fn retired<C: Cell>(cell: &C, mut successor: impl FnMut(&C::State)) -> Option<()> {
             in_one_step!(cell, retire, |state| successor(state))
         }
         let _: Option<()> = retired(self, successor);
     }
 
-    fn replace(&self, state: A::State) {
+    fn replace(&self, _: &A, state: A::State) {
         self.set(state);
     }
 
-    fn with_mut<R>(&mut self, work: impl FnOnce(&mut A::State) -> R) -> Option<R> {
-        let mut step = self.begin()?;
-        let answer = work(&mut step);
-        // Nobody else is there to have changed it.
-        while let Err(Some(newer)) = self.commit(step) {
-            step = newer;
-        }
-        Some(answer)
+    fn look<R>(&mut self, _: &A, look: impl FnOnce(&A::State) -> R) -> Option<R> {
+        Some(look(&*self.begin()?))
+    }
+}
+
+/// Takes a state over from old parameters, unless it is aside.
+pub(crate) fn carry<A: Algorithm>(state: &mut A::Shared, old: &A, new: &A, now: Instant) {
+    if let Some(carried) = state.look(old, |state| new.carry(old, state, now)) {
+        state.replace(new, carried);
     }
 }

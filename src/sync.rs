@@ -155,46 +155,45 @@ impl<A: Copy> Parameters<A> {
     }
 }
 
-/// Something that is made when it is first needed; in a model, where no thread
-/// may find what another has made by ways that the checker does not see, before.
+/// Something that is made when it is first needed: of several that are made at
+/// once, one is kept. Nobody waits for another to make it.
+///
+/// In a model it is there from the start, since the checker does not see how
+/// threads would come by it.
 #[derive(Debug)]
 pub(crate) struct Lazy<T> {
     #[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
-    value: std::sync::OnceLock<Box<T>>,
+    value: once_cell::race::OnceBox<T>,
     #[cfg(any(tollgate_loom, tollgate_shuttle))]
     value: T,
 }
 
+#[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
 impl<T> Lazy<T> {
-    #[cfg_attr(
-        not(any(tollgate_loom, tollgate_shuttle)),
-        allow(unused_variables, reason = "made later")
-    )]
-    pub(crate) fn new(make: impl FnOnce() -> T) -> Self {
-        Self {
-            #[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
-            value: std::sync::OnceLock::new(),
-            #[cfg(any(tollgate_loom, tollgate_shuttle))]
-            value: make(),
-        }
+    pub(crate) fn new(_: impl FnOnce() -> T) -> Self {
+        Self { value: once_cell::race::OnceBox::new() }
     }
 
-    #[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
+    #[inline]
     pub(crate) fn get(&self) -> Option<&T> {
-        self.value.get().map(|value| &**value)
+        self.value.get()
     }
 
-    #[cfg(any(tollgate_loom, tollgate_shuttle))]
+    pub(crate) fn get_or_make(&self, make: impl FnOnce() -> T) -> &T {
+        self.value.get_or_init(|| Box::new(make()))
+    }
+}
+
+#[cfg(any(tollgate_loom, tollgate_shuttle))]
+impl<T> Lazy<T> {
+    pub(crate) fn new(make: impl FnOnce() -> T) -> Self {
+        Self { value: make() }
+    }
+
     pub(crate) fn get(&self) -> Option<&T> {
         Some(&self.value)
     }
 
-    #[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
-    pub(crate) fn get_or_make(&self, make: impl FnOnce() -> T) -> &T {
-        self.value.get_or_init(|| Box::new(make()))
-    }
-
-    #[cfg(any(tollgate_loom, tollgate_shuttle))]
     pub(crate) fn get_or_make(&self, _: impl FnOnce() -> T) -> &T {
         &self.value
     }

@@ -106,7 +106,7 @@ impl<A: Algorithm> Verb<A> for Cancel<'_> {
 impl<A: Algorithm> Verb<A> for Reset {
     type Answer = ();
 
-    fn call(&self, algorithm: &A, state: &A::Shared, _: Instant, _: Era) -> Option<()> {
-        state.reset(algorithm)
+    fn call(&self, algorithm: &A, state: &A::Shared, now: Instant, _: Era) -> Option<()> {
+        state.reset(algorithm, now)
     }
 }

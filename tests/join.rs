@@ -92,14 +92,19 @@ fn no_permit_of_a_window_is_lost() {
 
 #[test]
 fn no_permit_of_a_log_is_lost() {
-    let all = SlidingWindowLog::new(rate!("5/d"));
-    no_permit_is_lost(SlidingWindowLog::new(rate!("100/d")), all, (100, 5));
+    let [own, all] = [rate!("100/d"), rate!("5/d")].map(SlidingWindowLog::new);
+    no_permit_is_lost(Locked(own), Locked(all), (100, 5));
+    // Taken last, without being asked to.
+    no_permit_is_lost(own, TokenBucket::new(limit!("5/d")), (100, 5));
+    no_permit_is_lost(TokenBucket::new(limit!("100/d")), all, (100, 5));
 }
 
 #[test]
-fn no_permit_before_a_queue_is_lost() {
+fn no_permit_beside_a_queue_is_lost() {
     let all = LeakyBucket::new(rate!("1/d"), 4);
     no_permit_is_lost(TokenBucket::new(limit!("1/d burst 100")), all, (100, 5));
+    let all = TokenBucket::new(limit!("1/d burst 5"));
+    no_permit_is_lost(LeakyBucket::new(rate!("1/d"), 99), all, (100, 5));
 }
 
 /// What a cancelled grant leaves behind never allows more than if it had not

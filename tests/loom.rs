@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Each model asserts that no more is granted than the bound, and that nothing
-//! that could be granted is refused. Models of two threads are exhausted; those
-//! of three are bounded to three preemptions.
+//! that could be granted is refused. Models of two threads are exhausted, or
+//! bounded to three preemptions as those of three are, unless they say else.
 //!
 //! That the models can fail: the last one runs a rule over a word that is
 //! written back with a plain store, and must panic. Tried by hand on
@@ -42,6 +42,9 @@
 //! read, a relaxed making current. They order the copies of the parameters.
 #![cfg(tollgate_loom)]
 
+#[path = "loom/log.rs"]
+mod log;
+
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
@@ -58,10 +61,14 @@ fn exhaust(model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-fn preempt_three_times(model: impl Fn() + Send + Sync + 'static) {
+fn preempt(times: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
+    builder.preemption_bound = Some(times);
     builder.check(model);
+}
+
+fn preempt_three_times(model: impl Fn() + Send + Sync + 'static) {
+    preempt(3, model);
 }
 
 /// Threads of so many calls each take from one limiter, the clock standing
@@ -122,7 +129,7 @@ fn a_locked_bucket_grants_what_it_holds() {
 #[test]
 fn a_locked_log_grants_its_count() {
     exhaust(|| {
-        let limiter = on_a_still_clock(SlidingWindowLog::new(rate!("3/s")));
+        let limiter = on_a_still_clock(Locked(SlidingWindowLog::new(rate!("3/s"))));
         assert_eq!(grants(limiter, &[2, 2]), 3);
     });
 }
@@ -230,6 +237,12 @@ fn grants_beside_changes<A: Algorithm + 'static>(algorithm: A, changes: &'static
 fn a_change_keeps_the_level_of_a_bucket() {
     const CHANGES: &[TokenBucket] = &[TokenBucket::new(limit!("1/d burst 5"))];
     grants_beside_changes(TokenBucket::new(limit!("1/s burst 2")), CHANGES);
+}
+
+#[test]
+fn a_change_keeps_the_level_of_a_log() {
+    const CHANGES: &[SlidingWindowLog] = &[SlidingWindowLog::new(rate!("3/d"))];
+    grants_beside_changes(SlidingWindowLog::new(rate!("2/s")), CHANGES);
 }
 
 #[test]

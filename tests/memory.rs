@@ -153,6 +153,54 @@ fn a_log_takes_memory_by_use_and_not_by_limit() {
     assert_eq!(limiter.len(), 1);
 }
 
+/// A ring goes round, and would have all its places made in the end.
+#[test]
+fn a_log_that_is_idle_at_times_uses_its_places_again() {
+    let limiter = keyed(SlidingWindowLog::new(rate!("1000/min")));
+    let grown = growth(|| {
+        for key in 0..10_000_u64 {
+            for _ in 0..8 {
+                assert!(limiter.try_acquire(&key).is_granted());
+            }
+        }
+    });
+    assert!(grown / 10_000 <= 250, "{} bytes a key", grown / 10_000);
+    let grown = growth(|| {
+        for _ in 0..300 {
+            limiter.clock().advance(Duration::from_secs(60));
+            for _ in 0..8 {
+                assert!(limiter.try_acquire(&7).is_granted());
+            }
+        }
+    });
+    assert!(grown < 1 << 10, "{grown} bytes for one key");
+    // As many as are out at once, and no more than there are permits.
+    let grown = growth(|| {
+        for _ in 0..5_000 {
+            limiter.clock().advance(Duration::from_millis(50));
+            let _ = limiter.try_acquire(&7);
+        }
+    });
+    assert!((8_000..12_000).contains(&grown), "{grown} bytes for a thousand places");
+}
+
+/// Permits that nobody has yet took a place each, of each key.
+#[test]
+fn a_higher_count_takes_nothing_of_a_log() {
+    let limiter = keyed(SlidingWindowLog::new(rate!("10/min")));
+    let call = |keys: core::ops::Range<u64>| {
+        keys.for_each(|key| assert!(limiter.try_acquire(&key).is_granted()));
+    };
+    let made = growth(|| call(0..1_000));
+    let changed = growth(|| limiter.reconfigure(SlidingWindowLog::new(rate!("65535/min"))));
+    assert_eq!(changed, 0);
+    let more = growth(|| call(1_000..2_000));
+    assert!(more < 2 * made, "{more} bytes for more keys, after {made}");
+    assert_eq!(limiter.peek(&7).remaining(), 9);
+    limiter.clock().advance(Duration::from_secs(60));
+    assert_eq!(limiter.peek(&7).remaining(), 65_535);
+}
+
 /// The allocations of calls for keys that are known.
 fn of_hits<K, A: Algorithm, Q>(limiter: &Keyed<K, A>, key: &Q) -> AllocationInfo
 where

@@ -130,7 +130,7 @@ impl<A: Algorithm, M: Model> Trial<A, M> {
             }
             Act::Reset => {
                 self.subject.perform(act, now)?;
-                self.model = (self.new_model)();
+                self.model.reset((self.new_model)(), now);
                 Ok(())
             }
         }

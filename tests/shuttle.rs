@@ -581,3 +581,20 @@ fn a_look_before_the_lock_is_caught() {
         assert_eq!(keys.lock().unwrap().len(), 1, "lost or doubled");
     });
 }
+
+#[test]
+fn a_log_that_comes_back_is_not_stamped_by_those_who_left_it() {
+    explore(20_000, || {
+        let log = |n| tollgate::SlidingWindowLog::new(tollgate::Rate::new(n, SECOND).unwrap());
+        let limiter = Arc::new(by_key(log(3)));
+        assert!(limiter.try_acquire(&KEY).is_granted());
+        let other = in_thread(&limiter, |l| l.try_acquire(&KEY).is_granted());
+        limiter.set_own(&KEY, log(2)).unwrap();
+        limiter.reset(&KEY);
+        assert!(limiter.clear_own(&KEY));
+        let _ = other.join().unwrap();
+        let seen = limiter.peek(&KEY);
+        assert!(seen.remaining() >= 1);
+        assert!(seen.is_granted(), "refused with {} left", seen.remaining());
+    });
+}

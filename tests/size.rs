@@ -24,7 +24,8 @@ fn one_word_or_a_word_and_its_lock() {
 
 #[test]
 fn a_log_beside_its_entries() {
-    assert_eq!(bytes::<SlidingWindowLog>(), 64);
+    assert_eq!(bytes::<SlidingWindowLog>(), 24);
+    assert_eq!(bytes::<Locked<SlidingWindowLog>>(), 64);
 }
 
 #[test]

@@ -126,7 +126,12 @@ impl<A: Algorithm> Both<A> {
                 self.free.reset();
                 self.locked.reset();
                 self.grants.clear(); // receipts do not outlive it
-                self.model = self.model.take().and_then(|_| model(self.kind, self.setup));
+                let now = self.now();
+                self.model = self.model.take().and_then(|old| {
+                    let mut new = model(self.kind, self.setup)?;
+                    new.begin_at(old.newest().max(now));
+                    Some(new)
+                });
                 Reply::Forgot
             }
         };

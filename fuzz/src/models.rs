@@ -26,6 +26,16 @@ pub trait Model {
     /// Gives back up to `n` permits of a grant of at least so many. The clock has
     /// not stepped back.
     fn give_back(&mut self, now: u64, grant: usize, n: u32) -> u32;
+
+    /// The time that does not step back, where there is one.
+    fn newest(&self) -> u64 {
+        0
+    }
+
+    /// Time has come so far.
+    fn begin_at(&mut self, newest: u64) {
+        let _ = newest;
+    }
 }
 
 /// A bucket as a schedule: each permit takes an interval of the source's time,
@@ -204,16 +214,26 @@ impl Model for Log {
         at >= self.newest && self.used(at) == 0
     }
 
-    /// The newest one only, while it counts.
+    /// Of the newest moment only, while it counts.
     fn give_back(&mut self, now: u64, grant: usize, n: u32) -> u32 {
-        let Some((at, held, _)) = self.grants.pop_if(|(.., granted)| *granted == Some(grant))
-        else {
+        let newest = self.grants.last().map(|(at, ..)| *at);
+        let own = self.grants.iter().rposition(|(.., granted)| *granted == Some(grant));
+        let Some(own) = own.filter(|own| newest == Some(self.grants[*own].0)) else {
             return 0;
         };
-        let given = if self.counts(at, now) { n } else { 0 };
+        let (at, held, _) = self.grants.remove(own);
+        let given = if self.counts(at, now.max(self.newest)) { n } else { 0 };
         if given < held {
             self.grants.push((at, held - given, None)); // cannot be undone twice
         }
         given
+    }
+
+    fn newest(&self) -> u64 {
+        self.newest
+    }
+
+    fn begin_at(&mut self, newest: u64) {
+        self.newest = self.newest.max(newest);
     }
 }

@@ -29,6 +29,8 @@ macro_rules! all {
             type State = ($($part::State,)+);
             type Shared = MutexState<Self::State>;
 
+            const STANDS: bool = $($part::STANDS)||+;
+
             fn start(&mut self, now: Instant) {
                 $(self.$at.start(now);)+
             }
@@ -88,7 +90,8 @@ macro_rules! all {
                 0$(.max(self.$at.charge(&mut state.$at, now, n)))+
             }
 
-            /// Every take moves every part's receipt up, so their sum moves too.
+            /// Every take moves a part's receipt up or leaves it, so their sum moves
+            /// if any does.
             #[inline]
             fn receipt(&self, state: &Self::State) -> u128 {
                 0u128$(.wrapping_add(self.$at.receipt(&state.$at)))+
@@ -108,6 +111,10 @@ macro_rules! all {
 
             fn cancel(&self, state: &mut Self::State, now: Instant, taken: Instant, n: u32) -> u32 {
                 0$(.max(self.$at.cancel(&mut state.$at, now, taken, n)))+
+            }
+
+            fn reset(&self, state: &mut Self::State, now: Instant) {
+                $(self.$at.reset(&mut state.$at, now);)+
             }
 
             #[inline]

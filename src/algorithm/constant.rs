@@ -32,6 +32,8 @@ macro_rules! constant {
             type State = ();
             type Shared = NoState;
 
+            const STANDS: bool = false;
+
             fn start(&mut self, _: Instant) {}
 
             fn unseen(&self) {}

@@ -88,6 +88,8 @@ impl From<Rate> for FixedWindow {
 impl Algorithm for FixedWindow {
     on_one_word!(meter);
 
+    const STANDS: bool = false;
+
     fn carry(&self, old: &Self, mark: &u64, now: Instant) -> u64 {
         self.meter.carry(&old.meter, *mark, now)
     }

@@ -4,11 +4,13 @@ use crate::shared::MutexState;
 
 /// Any algorithm behind a mutex: the same rule, so the same answers.
 ///
-/// The lock-free default decides in one word; this one holds a short lock
-/// (`parking_lot`) around the decision, never around a clock, a wait or code of
-/// yours. It costs more alone, holds up everybody when its holder is preempted,
-/// and can be faster when many threads hammer one limiter, since the losers of
-/// a lock sleep where the losers of a compare-exchange try again.
+/// The lock-free default decides in one word, or in a ring of words; this one
+/// holds a short lock (`parking_lot`) around the decision, never around a clock, a
+/// wait or code of yours. It costs more alone, holds up everybody when its holder
+/// is preempted, and can be faster when many threads hammer one limiter, since
+/// the losers of a lock sleep where the losers of a compare-exchange try again. A
+/// [`SlidingWindowLog`](crate::SlidingWindowLog) takes many permits in one step
+/// here, and a step for each without a lock.
 ///
 /// ```
 /// use tollgate::{Locked, RateLimiter, TokenBucket, limit};
@@ -22,6 +24,8 @@ pub struct Locked<A>(pub A);
 impl<A: Algorithm> Algorithm for Locked<A> {
     type State = A::State;
     type Shared = MutexState<A::State>;
+
+    const STANDS: bool = A::STANDS;
 
     fn start(&mut self, now: Instant) {
         self.0.start(now);
@@ -89,6 +93,10 @@ impl<A: Algorithm> Algorithm for Locked<A> {
 
     fn cancel(&self, state: &mut A::State, now: Instant, taken: Instant, n: u32) -> u32 {
         self.0.cancel(state, now, taken, n)
+    }
+
+    fn reset(&self, state: &mut A::State, now: Instant) {
+        self.0.reset(state, now);
     }
 
     #[inline]

@@ -227,6 +227,8 @@ impl Algorithm for SlidingWindowCounter {
     type State = u64;
     type Shared = AtomicState;
 
+    const STANDS: bool = false;
+
     fn start(&mut self, now: Instant) {
         self.windows.start(now);
         self.unseen = 0;

@@ -1,8 +1,8 @@
 use super::Algorithm;
+use super::grant_log::{GrantLog, Span};
 use crate::clock::Instant;
 use crate::rate::Rate;
-use crate::shared::MutexState;
-use std::collections::VecDeque;
+use crate::shared::RingState;
 
 /// Sliding-window log: at most `count` permits in *any* span of one period.
 ///
@@ -14,13 +14,16 @@ use std::collections::VecDeque;
 ///
 /// * **Guarantee:** exact. In no half-open span of one period are there more
 ///   than `count` permits, wherever it begins.
-/// * **State:** 64 bytes, and an entry of 16 bytes for each moment in the window
-///   that granted, never more entries than `count`. The buffer doubles when it
-///   is full and halves when a grant finds three quarters of it empty, so it
-///   takes 16 to 64 bytes an entry; a caller who is away keeps it until the next
-///   grant, or until a keyed limiter forgets the caller.
-/// * **Cost:** constant time, amortised; a look at what is left, and a refusal
-///   of several permits, take a binary search. Behind a mutex.
+/// * **State:** a ring of 8 bytes for each permit that is out at once, see
+///   [`RingState`]. [`Locked`](crate::Locked), and 136 bytes more for a count above
+///   65,535, which a mutex keeps: 64 bytes, and an entry of 16 bytes for each moment in the window that granted,
+///   never more entries than `count`. The buffer doubles when it is full and
+///   halves when a grant finds three quarters of it empty, so it takes 16 to 64
+///   bytes an entry; a caller who is away keeps it until the next grant, or until
+///   a keyed limiter forgets the caller.
+/// * **Cost:** a step for each permit taken, four loads to refuse one; a look at
+///   what is left takes a binary search, which mostly ends where it begins.
+///   Locked: constant time, amortised, for any number of permits.
 /// * **Weakness:** memory, and a caller who spends all at once waits out the
 ///   whole period.
 ///
@@ -28,9 +31,12 @@ use std::collections::VecDeque;
 /// so that a thread which read the clock before another and decides after it
 /// finds the log sorted and the bound kept.
 ///
+/// 146 years after it was made a log's time stands still: what would come back
+/// later does not.
+///
 /// [`charge`](crate::RateLimiter::charge) fills the window up to its limit.
-/// [`refund`](crate::RateLimiter::refund) undoes the newest grant, until someone
-/// else has taken.
+/// [`refund`](crate::RateLimiter::refund) undoes a grant of the newest moment,
+/// until someone else has taken later.
 ///
 /// ```
 /// use std::time::Duration;
@@ -48,23 +54,28 @@ use std::collections::VecDeque;
 #[derive(Clone, Copy, Debug)]
 pub struct SlidingWindowLog {
     rate: Rate,
-    /// Nothing is granted at an earlier time: when these parameters took over,
-    /// what was to be back by then was.
-    since: Instant,
-    /// What callers never seen still lack after changes: so many permits come
-    /// back then, soonest first.
-    unseen: [(Instant, u32); CHANGES],
+    span: Span,
+    /// What everybody lacks after changes that raised the count: so many permits
+    /// come then, soonest first.
+    lacking: [(u64, u32); CHANGES],
+    /// When all of them have come.
+    whole_from: u64,
 }
 
-/// How many changes within a period callers never seen remember apart. When
-/// there are more, the newest come back together.
+/// How many changes within a period are remembered apart. When there are more,
+/// what the newest add comes together.
 const CHANGES: usize = 4;
 
 impl SlidingWindowLog {
     /// `rate.count()` permits in any span of `rate.period()`.
     #[must_use]
     pub const fn new(rate: Rate) -> Self {
-        Self { rate, since: Instant::ZERO, unseen: [(Instant::ZERO, 0); CHANGES] }
+        Self {
+            rate,
+            span: Span::new(Instant::ZERO, rate.period_nanos()),
+            lacking: [(0, 0); CHANGES],
+            whole_from: 0,
+        }
     }
 
     /// Permits and length of the window.
@@ -80,95 +91,10 @@ impl From<Rate> for SlidingWindowLog {
     }
 }
 
-/// The grants that may still count, oldest first.
-#[derive(Debug, Default)]
-pub struct GrantLog {
-    runs: VecDeque<Run>,
-    /// Permits granted before the first run.
-    before: u64,
-    /// The latest time at which anything was granted. It outlives a refund:
-    /// what had come back by then has been dropped.
-    newest: Instant,
-}
-
-/// The permits granted at one moment. Running totals make a count of any
-/// stretch a subtraction.
-#[derive(Clone, Copy, Debug)]
-struct Run {
-    /// When they come back.
-    back_at: Instant,
-    /// Permits granted up to and with this run.
-    total: u64,
-}
-
-impl GrantLog {
-    #[inline]
-    fn total(&self) -> u64 {
-        self.runs.back().map_or(self.before, |run| run.total)
-    }
-
-    /// Adds permits that come back no sooner than any other.
-    #[inline]
-    fn push(&mut self, back_at: Instant, permits: u64) {
-        if permits == 0 {
-            return;
-        }
-        let total = self.total().saturating_add(permits);
-        match self.runs.back_mut() {
-            Some(run) if run.back_at == back_at => run.total = total,
-            _ => self.runs.push_back(Run { back_at, total }),
-        }
-    }
-
-    /// The time is in it because totals begin anew when a keyed limiter has
-    /// forgotten the log.
-    #[inline]
-    fn receipt(&self) -> u128 {
-        let back_at = self.runs.back().map_or(self.newest, |run| run.back_at);
-        u128::from(back_at.as_nanos()) << 64 | u128::from(self.total())
-    }
-
-    /// The grant time of a call that reads `now`; never the end of time, at which
-    /// all would be back.
-    #[inline]
-    fn time(&self, now: Instant) -> Instant {
-        const LAST: Instant = Instant::from_nanos(u64::MAX - 1);
-        now.max(self.newest).min(LAST)
-    }
-
-    /// How many of the granted permits are back `at` a time.
-    #[inline]
-    fn back(&self, at: Instant) -> u64 {
-        match self.runs.front() {
-            Some(oldest) if oldest.back_at <= at => {
-                let back = self.runs.partition_point(|run| run.back_at <= at);
-                self.runs[back - 1].total
-            }
-            _ => self.before,
-        }
-    }
-
-    #[inline]
-    fn forget_until(&mut self, at: Instant) {
-        while let Some(oldest) = self.runs.front()
-            && oldest.back_at <= at
-        {
-            self.before = oldest.total;
-            self.runs.pop_front();
-        }
-        // Memory follows use: a burst long ago keeps no buffer.
-        let (len, capacity) = (self.runs.len(), self.runs.capacity());
-        if capacity > 16 && len < capacity / 4 {
-            self.runs.shrink_to(2 * len);
-        }
-    }
-}
-
 impl SlidingWindowLog {
-    /// When a permit granted `at` comes back.
     #[inline]
-    fn back_at(&self, at: Instant) -> Instant {
-        at.after_nanos(self.rate.period_nanos().get())
+    pub(crate) fn span(&self) -> Span {
+        self.span
     }
 
     #[inline]
@@ -177,55 +103,112 @@ impl SlidingWindowLog {
     }
 
     #[inline]
-    fn left(&self, log: &GrantLog, at: Instant) -> u64 {
-        self.count() - (log.total() - log.back(at))
+    fn at(&self, log: &GrantLog, now: Instant) -> u64 {
+        self.span.at(now, log.newest)
+    }
+
+    /// Whether there are as many permits as `count`, from a time on.
+    #[inline]
+    pub(crate) fn is_whole(&self, at: u64) -> bool {
+        at >= self.whole_from
+    }
+
+    /// The permits that everybody lacks at a time.
+    #[inline(always)]
+    pub(crate) fn lacking(&self, at: u64) -> u32 {
+        if self.is_whole(at) { 0 } else { self.lacking_now(at) }
+    }
+
+    #[cold]
+    fn lacking_now(&self, at: u64) -> u32 {
+        let to_come = self.lacking.iter().filter(|(then, _)| *then > at);
+        to_come.map(|(_, permits)| permits).sum()
+    }
+
+    /// The first time, not before `at`, when there are `n` permits, while some are
+    /// lacking; `back` says when so many are not out.
+    #[cold]
+    pub(crate) fn when(&self, at: u64, n: u32, back: impl Fn(u32) -> u64) -> u64 {
+        let mut from = at;
+        for (then, _) in self.lacking.into_iter().filter(|(then, _)| *then > at) {
+            let needed = u64::from(n) + u64::from(self.lacking(from));
+            if needed <= self.count() {
+                let when = back(needed as u32).max(from);
+                if when < then {
+                    return when;
+                }
+            }
+            from = then;
+        }
+        back(n).max(from)
+    }
+
+    #[cold]
+    fn earliest_of_lacking(&self, log: &GrantLog, now: Instant, n: u32) -> Instant {
+        let at = self.at(log, now);
+        let back = |n| log.back_but(self.count() - u64::from(n)).unwrap_or(0);
+        let when = self.when(at, n, back);
+        if when > at { self.span.instant(when) } else { now }
+    }
+
+    /// Adds what comes no sooner than all others.
+    fn lack(&mut self, change: usize, then: u64, permits: u32) {
+        if permits > 0 {
+            let (last, all) = &mut self.lacking[change.min(CHANGES - 1)];
+            (*last, self.whole_from) = (then, then);
+            *all += permits;
+        }
     }
 }
 
 impl Algorithm for SlidingWindowLog {
     type State = GrantLog;
-    type Shared = MutexState<GrantLog>;
+    type Shared = RingState;
+
+    const STANDS: bool = false;
 
     /// A log counts from each grant, but not before the start.
     fn start(&mut self, now: Instant) {
-        self.since = now;
-        self.unseen = [(Instant::ZERO, 0); CHANGES];
+        *self = Self { span: Span::new(now, self.rate.period_nanos()), ..Self::new(self.rate) };
     }
 
     fn unseen(&self) -> GrantLog {
-        let mut log = GrantLog { newest: self.since, ..GrantLog::default() };
-        for (back_at, permits) in self.unseen {
-            log.push(back_at, permits.into());
-        }
-        log
+        GrantLog::default()
     }
 
+    /// What is lacking comes when it would have, or a new period from now if that
+    /// is sooner: never later, or changes could put it off for ever. What a higher
+    /// count adds comes a period from now; a lower one has no room for the last.
     fn resume(&mut self, old: &Self, now: Instant) {
-        let log = self.carry(old, &old.unseen(), now);
         self.start(now);
-        let mut before = 0;
-        for (at, run) in log.runs.iter().enumerate() {
-            let (back_at, permits) = &mut self.unseen[at.min(CHANGES - 1)];
-            *back_at = run.back_at;
-            *permits += (run.total - before) as u32;
-            before = run.total;
+        let at_latest = self.span.back(0);
+        let at = old.span.at(now, 0);
+        let mut missing = (self.count() + u64::from(old.lacking(at))).saturating_sub(old.count());
+        let to_come = old.lacking.into_iter().filter(|(then, _)| *then > at);
+        let mut change = 0;
+        for (then, permits) in to_come {
+            let kept = u64::from(permits).min(missing) as u32;
+            self.lack(change, self.span.moved(then, old.span).min(at_latest), kept);
+            missing -= u64::from(kept);
+            change += 1;
         }
+        self.lack(change, at_latest, missing as u32);
     }
 
     /// What is out comes back when it would have, or a new period from now if
-    /// that is sooner: never later, or changes could put it off for ever. Of
-    /// what is out, as much counts as is missing, the soonest back; what else is
-    /// missing comes back a period from now.
+    /// that is sooner, as with what is lacking. Of what is out a lower count takes
+    /// the last, as much as it takes from somebody who had all.
     fn carry(&self, old: &Self, log: &GrantLog, now: Instant) -> GrantLog {
-        let now = log.time(now);
-        let missing = self.count() - old.left(log, now).min(self.count());
-        let (back, at_latest) = (log.back(now), self.back_at(now));
-        let mut carried = GrantLog { newest: now, ..GrantLog::default() };
-        for run in log.runs.iter().filter(|run| run.total > back) {
-            let out = (run.total - back).min(missing) - carried.total();
-            carried.push(run.back_at.min(at_latest), out);
+        let at = old.at(log, now);
+        let at_latest = self.span.back(self.span.offset(old.span.instant(at)));
+        let had = old.count() - u64::from(old.lacking(at));
+        let mut kept = log.out(at).saturating_sub(had.saturating_sub(self.count()));
+        let mut carried = GrantLog::with_newest(at_latest);
+        for (back, permits) in log.runs().filter(|(back, _)| *back > at) {
+            let out = permits.min(kept);
+            carried.push(self.span.moved(back, old.span).min(at_latest), out);
+            kept -= out;
         }
-        carried.push(at_latest, missing - carried.total());
         carried
     }
 
@@ -236,40 +219,34 @@ impl Algorithm for SlidingWindowLog {
 
     #[inline]
     fn earliest(&self, log: &GrantLog, now: Instant, n: u32) -> Instant {
-        // All permits but the last `count` must be back, this call's included.
-        let Some(total) = log.total().checked_add(n.into()) else {
-            return Instant::MAX; // as at the horizon of the other algorithms
-        };
-        let needed = total.saturating_sub(self.count());
-        if needed <= log.before {
-            return now;
+        let at = self.at(log, now);
+        if !self.is_whole(at) {
+            return self.earliest_of_lacking(log, now, n);
         }
-        let last = match log.runs.front() {
-            Some(oldest) if oldest.total >= needed => oldest,
-            _ => match log.runs.get(log.runs.partition_point(|run| run.total < needed)) {
-                Some(run) => run,
-                None => return now,
-            },
-        };
-        if last.back_at <= log.time(now) { now } else { last.back_at }
+        // All permits but the last of them must be back, this call's included.
+        match log.back_but(self.count() - u64::from(n)) {
+            Some(back) if back > at => self.span.instant(back),
+            _ => now,
+        }
     }
 
     #[inline]
     fn take(&self, log: &mut GrantLog, now: Instant, n: u32) {
-        let at = log.time(now);
+        let at = self.at(log, now);
         log.forget_until(at);
-        log.push(self.back_at(at), n.into());
-        log.newest = at;
+        log.push(self.span.back(at), n.into());
     }
 
     #[inline]
     fn remaining(&self, log: &GrantLog, now: Instant) -> u32 {
-        self.left(log, log.time(now)) as u32
+        let at = self.at(log, now);
+        (self.count() - log.out(at)).saturating_sub(self.lacking(at).into()) as u32
     }
 
     #[inline]
     fn fresh_at(&self, log: &GrantLog) -> Instant {
-        log.runs.back().map_or(log.newest, |run| run.back_at)
+        let settled = self.span.at(Instant::ZERO, log.newest);
+        self.span.instant(log.last().map_or(settled, |back| back.max(settled)))
     }
 
     #[inline]
@@ -281,46 +258,24 @@ impl Algorithm for SlidingWindowLog {
         booked
     }
 
+    /// Of several grants of one moment it does not matter which is undone.
     #[inline]
     fn receipt(&self, log: &GrantLog) -> u128 {
-        log.receipt()
+        log.last().unwrap_or(log.newest).into()
     }
 
     #[inline]
     fn refund(&self, log: &mut GrantLog, now: Instant, receipt: u128, n: u32) -> u32 {
-        let (is_last, now) = (log.receipt() == receipt, log.time(now));
-        let Some(Run { back_at, total }) = log.runs.pop_back() else {
-            return 0;
-        };
-        let own = total - log.total();
-        let given = if is_last && back_at > now { own.min(n.into()) } else { 0 };
-        if given < own {
-            log.runs.push_back(Run { back_at, total: total - given });
-        }
-        given as u32
+        if self.receipt(log) == receipt { log.take_back(self.at(log, now), n) } else { 0 }
     }
 
-    /// Takes the permits out of the last run that is not after the grant, or out
-    /// of the oldest, which cannot be while the grant counts: they come back no
-    /// later.
     fn cancel(&self, log: &mut GrantLog, now: Instant, taken: Instant, n: u32) -> u32 {
-        let (now, back_at) = (log.time(now), self.back_at(taken));
-        if back_at <= now {
-            return 0;
-        }
-        let end = log.runs.partition_point(|run| run.back_at <= back_at);
-        let at = end.saturating_sub(1);
-        let before = at.checked_sub(1).map_or(log.before, |run| log.runs[run].total);
-        let Some(run) = log.runs.get(at).filter(|run| run.back_at > now) else {
-            return 0;
-        };
-        let given = (run.total - before).min(n.into());
-        for run in log.runs.range_mut(at..) {
-            run.total -= given;
-        }
-        if log.runs[at].total == before {
-            log.runs.remove(at);
-        }
-        given as u32
+        let (at, back) = (self.at(log, now), self.span.back(self.span.offset(taken)));
+        if back <= at { 0 } else { log.cancel(at, back, n) }
+    }
+
+    /// Keeps the time.
+    fn reset(&self, log: &mut GrantLog, now: Instant) {
+        *log = GrantLog::with_newest(self.span.back(self.at(log, now)));
     }
 }

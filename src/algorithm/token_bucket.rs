@@ -79,6 +79,8 @@ impl From<Rate> for TokenBucket {
 impl Algorithm for TokenBucket {
     on_one_word!(meter);
 
+    const STANDS: bool = false;
+
     fn carry(&self, old: &Self, mark: &u64, now: Instant) -> u64 {
         self.meter.carry(&old.meter, *mark, now)
     }

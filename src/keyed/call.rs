@@ -137,7 +137,7 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
                 return (Some(answer), None);
             }
             part.about.added(algorithm.fresh_at(&state));
-            (Some(answer), Some(A::Shared::new(state)))
+            (Some(answer), Some(A::Shared::new(algorithm, state)))
         });
         if unused.is_none() {
             place.keep();

@@ -171,6 +171,19 @@ impl<K: Eq + Hash, V, S: BuildHasher, P: AsRef<Gate>> Part<K, V, S, P> {
         find!(self, hash, |key| is(key), |value| work(value))
     }
 
+    /// The same while nobody else works on any value.
+    pub(crate) fn find_alone<R>(
+        &self,
+        hash: u64,
+        is: impl Fn(&K) -> bool,
+        work: impl FnOnce(&V) -> R,
+    ) -> Option<R> {
+        let turn = self.turn();
+        let table = self.entries.shards()[0].write();
+        drop(turn);
+        table.get(hash, |(key, _)| is(key)).map(|(_, value)| work(value.get()))
+    }
+
     /// Works on the value of a key, or else on a new one, which is added if the
     /// work has made one of it. Gives the key back that was not needed.
     #[inline]

@@ -5,7 +5,7 @@ use super::{KeyedRateLimiter, Lookup};
 use crate::algorithm::{Algorithm, IntoAlgorithm};
 use crate::clock::{Clock, Instant};
 use crate::decision::Era;
-use crate::shared::Shared;
+use crate::shared::{Shared, carry};
 use crate::sync::Mutex;
 use crate::verb::{Peek, Verb};
 use core::fmt;
@@ -34,7 +34,7 @@ pub(super) struct Own<A: Algorithm> {
 
 impl<A: Algorithm> Own<A> {
     pub(super) fn new(algorithm: A, era: Era, since: Instant) -> Self {
-        let state = A::Shared::new(algorithm.unseen());
+        let state = A::Shared::new(&algorithm, algorithm.unseen());
         Self { algorithm, state, era, since, gone: false }
     }
 
@@ -51,7 +51,7 @@ impl<A: Algorithm> Own<A> {
     /// Becomes what `new` makes of a state under `old`.
     fn take_over(&mut self, mut new: A, old: &A, state: &A::State, now: Instant) {
         new.resume(old, now);
-        self.state.replace(new.carry(old, state, now));
+        self.state.replace(&new, new.carry(old, state, now));
         self.algorithm = new;
         self.since = now;
         self.gone = false;
@@ -60,7 +60,7 @@ impl<A: Algorithm> Own<A> {
     pub(super) fn reconfigure(&mut self, mut new: A, now: Instant, era: Era) {
         let (old, now) = (self.algorithm, now.max(self.since));
         new.resume(&old, now);
-        self.state.with_mut(|state| *state = new.carry(&old, state, now));
+        carry(&mut self.state, &old, &new, now);
         self.algorithm = new;
         self.since = now;
         self.era = era;
@@ -131,7 +131,7 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
         let moves = |state: &A::Shared| {
             let now = self.versions.after_change(now.max(part.about.swept()));
             let old = self.parameters_in(part);
-            state.set_aside(|state| own.lock().take_over(algorithm, &old, state, now));
+            state.set_aside(&old, |state| own.lock().take_over(algorithm, &old, state, now));
         };
         if part.find(hash, |other| key.is(other), moves).is_some() {
             _unused = Some(owned);
@@ -145,7 +145,8 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
             if let Some(state) = known {
                 return (moves(state), None);
             }
-            let state = A::Shared::new(self.parameters_in(part).unseen());
+            let parameters = self.parameters_in(part);
+            let state = A::Shared::new(&parameters, parameters.unseen());
             part.about.added(Instant::MAX);
             (moves(&state), Some(state))
         });
@@ -172,14 +173,16 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
         let mut own = own.lock();
         let now = self.versions.after_change(now.max(own.since));
         let Own { algorithm, state, gone, .. } = &mut *own;
-        part.find(
+        part.find_alone(
             hash,
             |other| key.is(other),
             |there| {
                 let base = self.parameters_in(part);
                 // What the key has been through does not show in its state.
                 part.about.hand_over();
-                state.with_mut(|state| there.replace(base.carry(algorithm, state, now)));
+                state.look(algorithm, |state| {
+                    there.replace(&base, base.carry(algorithm, state, now))
+                });
             },
         );
         *gone = true;

@@ -110,7 +110,7 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
                 let settled = algorithm.fresh_at(&algorithm.unseen());
                 (algorithm, settled, part.about.len())
             });
-            let fresh_at = match state.with_mut(|state| algorithm.fresh_at(state)) {
+            let fresh_at = match state.fresh_at(algorithm) {
                 Some(fresh_at) => fresh_at.max(*settled),
                 None => Instant::MAX, // aside: it is needed as a sign
             };

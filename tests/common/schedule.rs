@@ -320,7 +320,7 @@ impl<A: Algorithm> Subject<A> {
                 })
             }
             Act::Reset => {
-                *state = algorithm.unseen();
+                algorithm.reset(state, now);
                 Reply::Forgot
             }
         }

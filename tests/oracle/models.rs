@@ -30,6 +30,15 @@ pub(crate) trait Model {
 
     /// Gives back up to `n` permits of a grant.
     fn give_back(&mut self, now: u64, grant: usize, n: u32) -> u32;
+
+    /// Becomes `new`, which is as at the creation.
+    fn reset(&mut self, new: Self, now: u64)
+    where
+        Self: Sized,
+    {
+        let _ = now;
+        *self = new;
+    }
 }
 
 /// The number of a grant; none for permits that were booked by a charge.
@@ -470,16 +479,23 @@ impl Model for Grants {
         self.fits(now, n)
     }
 
-    /// The newest one only, while it counts.
+    /// Of the newest moment only, while it counts.
     fn give_back(&mut self, now: u64, grant: usize, n: u32) -> u32 {
-        let Some((at, held, _)) = self.grants.pop_if(|(.., granted)| *granted == Some(grant))
-        else {
+        let newest = self.grants.last().map(|(at, ..)| *at);
+        let own = self.grants.iter().rposition(|(.., granted)| *granted == Some(grant));
+        let Some(own) = own.filter(|own| newest == Some(self.grants[*own].0)) else {
             return 0;
         };
+        let (at, held, _) = self.grants.remove(own);
         let given = if self.counts(at, self.time(now)) { n } else { 0 };
         if given < held {
             self.grants.push((at, held - given, None)); // cannot be undone twice
         }
         given
+    }
+
+    /// Time does not step back.
+    fn reset(&mut self, new: Self, now: u64) {
+        *self = Self { newest: self.time(now), ..new };
     }
 }

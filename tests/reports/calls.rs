@@ -128,7 +128,24 @@ fn giving_back_makes_permits() {
     };
     everywhere(bucket(1, s(1), 10), too_late);
     everywhere(queue(s(1), 9), too_late);
-    everywhere(log(10, s(60)), too_late);
+    everywhere(log(10, s(60)), |limiter| {
+        let first = limiter.call(5);
+        limiter.set(s(1));
+        let second = limiter.call(2);
+        assert_eq!(limiter.refund_n(first, 5), 0);
+        assert_eq!(limiter.left(), 3);
+        assert_eq!(limiter.refund_n(second, 2), 2);
+        assert_eq!(limiter.left(), 5);
+        // Of one moment, it does not matter which is undone.
+        let (third, fourth) = (limiter.call(1), limiter.call(2));
+        assert_eq!(limiter.refund_n(third, 1), 1);
+        assert_eq!(limiter.refund_n(fourth, 2), 2);
+        limiter.set(s(100));
+        let fifth = limiter.call(4);
+        limiter.set(s(200));
+        assert_eq!(limiter.refund_n(fifth, 4), 0);
+        assert_eq!(limiter.left(), 10);
+    });
 
     // More than was taken changes nothing; twice does not compile.
     let too_much = |limiter: &Subject| {
