@@ -131,7 +131,10 @@ impl<K: Eq + Hash, A: Algorithm, C: Clock, S: BuildHasher> KeyedRateLimiter<K, A
         let moves = |state: &A::Shared| {
             let now = self.versions.after_change(now.max(part.about.swept()));
             let old = self.parameters_in(part);
-            state.set_aside(&old, |state| own.lock().take_over(algorithm, &old, state, now));
+            // Held until it is aside: who has come here by an earlier sign would take
+            // from a state that is then taken over once more.
+            let mut own = own.lock();
+            state.set_aside(&old, |state| own.take_over(algorithm, &old, state, now));
         };
         if part.find(hash, |other| key.is(other), moves).is_some() {
             _unused = Some(owned);
