@@ -207,7 +207,7 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
 
     /// Forgets everything: as good as new, except that after a
     /// [change](Self::reconfigure) that raised the capacity the rest still comes
-    /// in at the rate.
+    /// in at the rate, and that the time of a log does not step back.
     pub fn reset(&self) {
         self.parts().call(Reset, self.clock.now());
     }

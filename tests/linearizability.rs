@@ -8,6 +8,11 @@
 //! and Gong (1993): next comes any call that began before the first end of those
 //! that are left, if the model answers what was heard.
 //!
+//! A ring some permits of which were given back, or that has just been changed,
+//! may take the time of a call that is taking at the same time for its own, as it
+//! takes that of a grant: there a call may move the model's time to its own
+//! before it takes effect.
+//!
 //! That histories can fail: the last two tests. Tried by hand, each caught by
 //! most of the tests that it concerns:
 //!

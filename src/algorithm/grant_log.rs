@@ -62,7 +62,7 @@ impl Span {
 /// The grants that may still count, oldest first.
 #[derive(Clone, Debug, Default)]
 pub struct GrantLog {
-    pub(crate) runs: VecDeque<Run>,
+    runs: VecDeque<Run>,
     /// Permits granted before the first run.
     before: u64,
     /// The latest time at which anything granted was to come back. It outlives a
@@ -73,9 +73,9 @@ pub struct GrantLog {
 /// The permits granted at one moment. Running totals make a count of any
 /// stretch a subtraction.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Run {
+struct Run {
     /// When they come back.
-    pub(crate) back: u64,
+    back: u64,
     /// Permits granted up to and with this run.
     total: u64,
 }

@@ -14,13 +14,13 @@ use crate::shared::RingState;
 ///
 /// * **Guarantee:** exact. In no half-open span of one period are there more
 ///   than `count` permits, wherever it begins.
-/// * **State:** a ring of 8 bytes for each permit that is out at once, see
-///   [`RingState`]. [`Locked`](crate::Locked), and 136 bytes more for a count above
-///   65,535, which a mutex keeps: 64 bytes, and an entry of 16 bytes for each moment in the window that granted,
-///   never more entries than `count`. The buffer doubles when it is full and
-///   halves when a grant finds three quarters of it empty, so it takes 16 to 64
-///   bytes an entry; a caller who is away keeps it until the next grant, or until
-///   a keyed limiter forgets the caller.
+/// * **State:** a ring with 8 bytes and more for each permit that is out at once,
+///   see [`RingState`]. Behind a mutex, as [`Locked`](crate::Locked) or for a count
+///   above 65,535: 64 bytes (the latter 200), and an entry of 16 bytes for each
+///   moment in the window that granted, never more entries than `count`. The
+///   buffer doubles when it is full and halves when a grant finds three quarters
+///   of it empty, so it takes 16 to 64 bytes an entry; a caller who is away keeps
+///   it until the next grant, or until a keyed limiter forgets the caller.
 /// * **Cost:** a step for each permit taken, four loads to refuse one; a look at
 ///   what is left takes a binary search, which mostly ends where it begins.
 ///   Locked: constant time, amortised, for any number of permits.
@@ -125,8 +125,8 @@ impl SlidingWindowLog {
         to_come.map(|(_, permits)| permits).sum()
     }
 
-    /// The first time, not before `at`, when there are `n` permits, while some are
-    /// lacking; `back` says when so many are not out.
+    /// The first time, not before `at`, when there are `n` permits; `back` says when
+    /// so many are not out.
     #[cold]
     pub(crate) fn when(&self, at: u64, n: u32, back: impl Fn(u32) -> u64) -> u64 {
         let mut from = at;

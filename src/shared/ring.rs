@@ -80,20 +80,24 @@
 
 use super::{Cell, MutexState, Shared};
 use crate::algorithm::grant_log::{GrantLog, Span};
-use crate::algorithm::{Algorithm, Report, SlidingWindowLog};
+use crate::algorithm::{Algorithm, SlidingWindowLog};
 use crate::clock::Instant;
 use crate::decision::{Decision, answer};
 use crate::sync::{AtomicU64, Ordering};
+use head::Index;
+use look::Look;
 use slots::Slots;
 
+mod claim;
+mod head;
+mod look;
 mod slots;
 
 /// The state of a [`SlidingWindowLog`]: a ring of come-back times, without a lock.
 /// Who comes while a grant is not written down yet writes it down for its owner.
 ///
 /// * **Memory:** 24 bytes; 80 more for up to eight permits that are out at once,
-///   and 112 and doubling segments of 8 bytes a permit beyond, less than 16 bytes
-///   times the count in all. A log that is all back begins again with what it
+///   and beyond 112, and doubling segments of 8 bytes a permit and 16 each. A log that is all back begins again with what it
 ///   has; one that never is ends with all of them. Nothing is given back before
 ///   it is dropped, as a keyed limiter does with a key that is fresh.
 /// * **Progress:** lock-free. Only when memory is needed is the allocator called,
@@ -113,31 +117,6 @@ const ASIDE: u64 = u64::MAX;
 /// The log is behind a mutex.
 const LOCKED: u64 = u64::MAX - 1;
 
-/// Bits of the head that count how often it has been moved back.
-const TURNS: u32 = 16;
-const TURNS_MASK: u64 = (1 << TURNS) - 1;
-
-/// A place in the ring, and in which of two laps: `position << 1 | lap`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Index(u32);
-
-impl Index {
-    #[inline(always)]
-    fn new(position: u32, lap: u64) -> Self {
-        Self(position << 1 | lap as u32)
-    }
-
-    #[inline(always)]
-    fn position(self) -> u32 {
-        self.0 >> 1
-    }
-
-    #[inline(always)]
-    fn lap(self) -> u64 {
-        u64::from(self.0 & 1)
-    }
-}
-
 /// A ring with the parameters that it goes with.
 #[derive(Clone, Copy)]
 struct Ring<'a> {
@@ -149,25 +128,23 @@ struct Ring<'a> {
     width: u32,
 }
 
-/// What the head said, and the newest permit.
-#[derive(Clone, Copy)]
-struct Look {
-    word: u64,
-    /// What is claimed next.
-    next: Index,
-    /// Whether what lies ahead may be of this lap, given back, and the newest
-    /// time later than that of the newest permit.
-    rewound: bool,
-    /// The latest come-back time of all.
-    newest: u64,
-    /// An earlier one, from which its lower bits in the head tell it.
-    floor: u64,
-    /// When the newest permit that is out comes back.
-    last: u64,
-}
+impl<'a> Ring<'a> {
+    #[inline(always)]
+    fn slot(&self, index: Index) -> u64 {
+        self.state.slots.load(index.position())
+    }
 
-/// What a claim has come to: when its permits come back.
-struct Claimed(u64);
+    #[inline(always)]
+    fn place(&self, index: Index) -> Option<&'a AtomicU64> {
+        self.state.slots.get(index.position())
+    }
+
+    /// The word of a permit.
+    #[inline(always)]
+    fn stamp(&self, index: Index, back: u64) -> u64 {
+        back << 1 | index.lap()
+    }
+}
 
 impl RingState {
     #[inline(always)]
@@ -201,384 +178,13 @@ impl RingState {
                 if ring.is_at(&look) {
                     return Some(ring.answer(&look, free, now, n, ring.span.instant(when)));
                 }
-            } else if let Some(Claimed(back)) = ring.claim(&look, at, n) {
+            } else if let Some(back) = ring.claim(&look, at, n) {
                 let look = Look { last: back, ..look };
                 let answer = ring.answer(&look, free - n, now, n, now);
                 return Some(answer.taking(n, back.into()));
             }
         }
     }
-}
-
-impl<'a> Ring<'a> {
-    #[inline(always)]
-    fn after(&self, index: Index, n: u32) -> Index {
-        let position = index.position() + n;
-        match position.checked_sub(self.count) {
-            Some(position) => Index::new(position, index.lap() ^ 1),
-            None => Index::new(position, index.lap()),
-        }
-    }
-
-    #[inline(always)]
-    fn before(&self, index: Index, n: u32) -> Index {
-        match index.position().checked_sub(n) {
-            Some(position) => Index::new(position, index.lap()),
-            None => Index::new(index.position() + self.count - n, index.lap() ^ 1),
-        }
-    }
-
-    #[inline(always)]
-    fn slot(&self, index: Index) -> u64 {
-        self.state.slots.load(index.position())
-    }
-
-    #[inline(always)]
-    fn place(&self, index: Index) -> Option<&'a AtomicU64> {
-        self.state.slots.get(index.position())
-    }
-
-    /// The word of a permit.
-    #[inline(always)]
-    fn stamp(&self, index: Index, back: u64) -> u64 {
-        back << 1 | index.lap()
-    }
-
-    // --------------------------------------------------------------- head
-
-    #[inline(always)]
-    fn word(&self, next: Index, rewound: bool, turn: u64, newest: u64) -> u64 {
-        let time = newest << (self.width + 1 + TURNS) | turn << (self.width + 1);
-        time | u64::from(rewound) << self.width | u64::from(next.0)
-    }
-
-    /// How often the head has been moved back.
-    #[inline(always)]
-    fn turn(&self, word: u64) -> u64 {
-        word >> (self.width + 1) & TURNS_MASK
-    }
-
-    #[inline(always)]
-    fn next(&self, word: u64) -> Index {
-        Index((word & ((1 << self.width) - 1)) as u32)
-    }
-
-    #[inline(always)]
-    fn is_rewound(&self, word: u64) -> bool {
-        word >> self.width & 1 == 1
-    }
-
-    /// The bits of a time that the head has no room for.
-    #[inline(always)]
-    fn lost(&self) -> u64 {
-        !(u64::MAX >> (self.width + 1 + TURNS))
-    }
-
-    /// The time that a head means, of which it has the lower bits.
-    fn time(&self, word: u64, floor: u64) -> u64 {
-        let gap = (word >> (self.width + 1 + TURNS)).wrapping_sub(floor) & !self.lost();
-        let time = floor + gap;
-        match self.state.slots.base().checked_sub(time) {
-            Some(late) => time + (late & self.lost()),
-            None => time,
-        }
-    }
-
-    #[inline(always)]
-    fn is_at(&self, look: &Look) -> bool {
-        self.state.head.load(Ordering::Relaxed) == look.word
-    }
-
-    fn look(&self) -> Option<Look> {
-        loop {
-            let word = self.state.head.load(Ordering::Acquire);
-            if word >= LOCKED {
-                return None;
-            }
-            let (next, rewound) = (self.next(word), self.is_rewound(word));
-            let top = self.before(next, 1);
-            let slot = self.slot(top);
-            let floor = slot >> 1;
-            let is_stamped = slot & 1 == top.lap();
-            if rewound {
-                let last = if is_stamped { floor } else { 0 };
-                let newest = self.time(word, floor);
-                let look = Look { word, next, rewound, newest, floor, last };
-                // Or the time may be one that has never been.
-                if self.is_at(&look) {
-                    return Some(look);
-                }
-                continue;
-            }
-            if is_stamped {
-                return Some(Look { word, next, rewound, newest: floor, floor, last: floor });
-            }
-            self.finish(word, top);
-        }
-    }
-
-    /// Stamps the newest claim up to `top`, for whoever has made it.
-    #[cold]
-    fn finish(&self, word: u64, top: Index) {
-        let (mut first, mut floor) = (top, self.slot(top) >> 1);
-        for n in 0..self.count {
-            let index = self.before(top, n);
-            let slot = self.slot(index);
-            if slot & 1 == index.lap() {
-                floor = slot >> 1;
-                break;
-            }
-            first = index;
-        }
-        let back = self.time(word, floor);
-        let mut index = first;
-        loop {
-            // Read before the head is: if that has not moved, this is no stamp of
-            // a later claim.
-            let slot = self.slot(index);
-            if self.state.head.load(Ordering::Relaxed) != word {
-                return;
-            }
-            if slot & 1 != index.lap()
-                && let Some(place) = self.place(index)
-            {
-                let stamp = self.stamp(index, back);
-                let _ = place.compare_exchange(slot, stamp, Ordering::Release, Ordering::Relaxed);
-            }
-            if index == top {
-                return;
-            }
-            index = self.after(index, 1);
-        }
-    }
-
-    /// Moves the head on, unless others have moved it. `floor` is what the next
-    /// look will tell the time from.
-    fn advance(&self, look: &Look, next: Index, rewound: bool, newest: u64, floor: u64) -> bool {
-        self.move_head(look, (next, rewound, self.turn(look.word), newest), floor)
-    }
-
-    fn move_head(
-        &self,
-        look: &Look,
-        (next, rewound, turn, newest): (Index, bool, u64, u64),
-        floor: u64,
-    ) -> bool {
-        if newest.saturating_sub(floor) & self.lost() != 0 {
-            // What was read together may be told from a time that has never been.
-            if !self.is_at(look) {
-                return false;
-            }
-            self.state.slots.raise_base(newest);
-        }
-        self.exchange(look.word, self.word(next, rewound, turn, newest))
-    }
-
-    #[inline(always)]
-    fn exchange(&self, seen: u64, new: u64) -> bool {
-        let head = &self.state.head;
-        head.compare_exchange(seen, new, Ordering::Release, Ordering::Relaxed).is_ok()
-    }
-
-    // ------------------------------------------------------------ looking
-
-    /// Whether a permit can be had that lies ahead.
-    fn is_free(&self, look: &Look, index: Index, at: u64) -> bool {
-        let slot = self.slot(index);
-        slot >> 1 <= at || look.rewound && slot & 1 == index.lap()
-    }
-
-    /// How many permits can be had.
-    fn left(&self, look: &Look, at: u64) -> u32 {
-        self.free(look, at).saturating_sub(self.log.lacking(at))
-    }
-
-    /// How many are not out.
-    fn free(&self, look: &Look, at: u64) -> u32 {
-        if look.last <= at { self.count } else { self.search(look, at) }
-    }
-
-    /// The same, if it is where it was or one further.
-    #[inline(always)]
-    fn free_near(&self, next: Index, at: u64) -> Option<u32> {
-        let hint = Index(self.state.slots.hint());
-        let free = self.distance(next, hint);
-        if free == 0 || free >= self.count {
-            return None;
-        }
-        let is_free = |index| self.slot(index) >> 1 <= at;
-        if !is_free(hint) {
-            return is_free(self.before(hint, 1)).then_some(free);
-        }
-        let hint = self.after(hint, 1);
-        if is_free(hint) || free + 1 == self.count {
-            return None;
-        }
-        self.state.slots.set_hint(hint.0);
-        Some(free + 1)
-    }
-
-    /// How far ahead an index is; anything, if it is not.
-    #[inline(always)]
-    fn distance(&self, from: Index, to: Index) -> u32 {
-        let laps = if to.lap() == from.lap() { 0 } else { self.count };
-        (to.position() + laps).wrapping_sub(from.position())
-    }
-
-    #[inline(never)]
-    fn search(&self, look: &Look, at: u64) -> u32 {
-        let near = self.distance(look.next, Index(self.state.slots.hint()));
-        // The newest permit is out.
-        let free =
-            boundary(near, self.count - 1, |n| self.is_free(look, self.after(look.next, n), at));
-        self.state.slots.set_hint(self.after(look.next, free).0);
-        free
-    }
-
-    /// When `n` permits can be had.
-    fn when(&self, look: &Look, at: u64, n: u32) -> u64 {
-        self.log.when(at, n, |n| {
-            let last = self.after(look.next, n - 1);
-            if self.is_free(look, last, at) { 0 } else { self.slot(last) >> 1 }
-        })
-    }
-
-    /// The answer to a call for `n` permits, which can be had at `earliest`.
-    fn answer(&self, look: &Look, free: u32, now: Instant, n: u32, earliest: Instant) -> Decision {
-        answer(self.report(free, self.fresh_at(look)), now, n, earliest)
-    }
-
-    #[inline(always)]
-    fn report(&self, remaining: u32, reset_at: Instant) -> Report {
-        Report { limit: self.count, remaining, reset_at, index: 0 }
-    }
-
-    fn fresh_at(&self, look: &Look) -> Instant {
-        self.span.instant(look.last.max(self.settled(look)))
-    }
-
-    /// The time of the newest grant.
-    fn settled(&self, look: &Look) -> u64 {
-        self.span.at(Instant::ZERO, look.newest)
-    }
-
-    /// The log that the ring stands for.
-    fn log(&self, look: &Look) -> GrantLog {
-        let out = self.count - self.free(look, self.settled(look));
-        let mut log = GrantLog::with_newest(look.newest);
-        for n in (1..=out).rev() {
-            log.push(self.slot(self.before(look.next, n)) >> 1, 1);
-        }
-        log
-    }
-
-    // ------------------------------------------------------------- taking
-
-    /// Takes `n` permits that can be had, unless others have moved the head.
-    fn claim(&self, look: &Look, at: u64, n: u32) -> Option<Claimed> {
-        let (next, back) = (self.after(look.next, n), self.span.back(at));
-        let furthest = (look.next.position() + n).min(self.count) - 1;
-        if self.state.slots.get(furthest).is_none() {
-            return self.make_room(look, at, furthest, n);
-        }
-        if look.rewound {
-            return self.claim_again(look, next, back, n);
-        }
-        self.advance(look, next, false, back, look.floor).then(|| {
-            self.stamp_all(look.next, n, back);
-            Claimed(back)
-        })
-    }
-
-    /// The last of them last: that it is stamped says that all are. A maximum,
-    /// since another may have stamped, and others claimed, since.
-    fn stamp_all(&self, first: Index, n: u32, back: u64) {
-        for n in 0..n {
-            let index = self.after(first, n);
-            if let Some(place) = self.place(index) {
-                place.fetch_max(self.stamp(index, back), Ordering::Release);
-            }
-        }
-    }
-
-    /// Has the caller look again, with room for `n`.
-    #[cold]
-    fn make_room(&self, look: &Look, at: u64, furthest: u32, n: u32) -> Option<Claimed> {
-        let used = look.next.position();
-        // Where all is back, the places that there are will do.
-        if look.last <= at && used > 0 && self.state.slots.get(n - 1).is_some() {
-            // At this time, or an earlier reading would have it too.
-            self.rewind(look, used, self.span.back(at));
-        } else {
-            self.state.slots.make(furthest);
-        }
-        None
-    }
-
-    /// Claims what may have been given back.
-    ///
-    /// The time in the head first, so that nobody claims at an earlier one what is
-    /// raised to it. The slots next, so that the claim finds those of this lap
-    /// with the time that it needs.
-    #[cold]
-    fn claim_again(&self, look: &Look, next: Index, back: u64, n: u32) -> Option<Claimed> {
-        if back > look.newest {
-            self.advance(look, look.next, true, back, look.floor);
-            return None;
-        }
-        for n in 0..n {
-            let index = self.after(look.next, n);
-            let (slot, stamp) = (self.slot(index), self.stamp(index, back));
-            if slot & 1 != index.lap() {
-                break;
-            }
-            if slot < stamp {
-                self.place(index)?
-                    .compare_exchange(slot, stamp, Ordering::Release, Ordering::Relaxed)
-                    .ok()?;
-            }
-        }
-        // What was given back lies together.
-        let rewound = n < self.count && self.slot(next) & 1 == next.lap();
-        self.advance(look, next, rewound, back, look.floor).then(|| {
-            self.stamp_all(look.next, n, back);
-            Claimed(back)
-        })
-    }
-
-    /// Gives the newest `n` permits back, unless others have moved the head.
-    fn rewind(&self, look: &Look, n: u32, newest: u64) -> bool {
-        if n == 0 && newest == look.newest {
-            return self.is_at(look);
-        }
-        let next = self.before(look.next, n);
-        let floor = self.slot(self.before(next, 1)) >> 1;
-        let turn = (self.turn(look.word) + 1) & TURNS_MASK;
-        self.move_head(look, (next, true, turn, newest), floor)
-    }
-}
-
-/// The first of so many that is not free, if all before it are: looked for from
-/// `near` in ever longer steps.
-fn boundary(near: u32, len: u32, is_free: impl Fn(u32) -> bool) -> u32 {
-    let (mut low, mut high) = (0, len);
-    let (mut probe, mut step) = (near.min(len.saturating_sub(1)), 0);
-    while low < high {
-        if is_free(probe) {
-            low = probe + 1;
-        } else {
-            high = probe;
-        }
-        probe = if high == len {
-            (low + step).min(high.saturating_sub(1))
-        } else if low == 0 {
-            high.saturating_sub(1 + step)
-        } else {
-            low + (high - low) / 2
-        };
-        step = 2 * step + 1;
-    }
-    low
 }
 
 impl Shared<SlidingWindowLog> for RingState {
